@@ -1,0 +1,43 @@
+# Everything below needs nothing but python3 (3.11 or later, with its venv module) and make.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/.installed
+TEST := $(VENV)/.installed-test
+
+.PHONY: dio_read_lock test benchmark figures clean
+
+## The main job: the predicted IOPS matrices, set against the measured ones.  Results land in results/dio_read_lock.
+dio_read_lock: $(RUN)
+	$(VENV)/bin/python -m fssim.experiment dio_read_lock --out results/dio_read_lock $(ARGS)
+
+## Every check: formatting, lint, types, tests.
+test: $(TEST)
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/pytest -n auto $(ARGS)
+
+## Speed of the engines, side by side (not part of the tests: timings depend on the machine).
+benchmark: $(TEST)
+	$(VENV)/bin/pytest benchmarks --benchmark-enable -p no:xdist $(ARGS)
+
+## The pictures of the README and the documents, from a fresh run.
+figures: dio_read_lock
+	$(VENV)/bin/python docs/images/make.py results/dio_read_lock
+
+clean:
+	rm -rf $(VENV) results build dist
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "fssim needs Python 3.11 or later; say which with: make PYTHON=python3.12 ..." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN): $(VENV)/bin/python pyproject.toml
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(TEST): $(VENV)/bin/python pyproject.toml
+	$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@touch $@ $(RUN)
