@@ -1,0 +1,402 @@
+"""Compiles expressions, effects and tests.  Order of evaluation is Python's: operands left to right."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+from fssim.errors import nearest
+from fssim.protocol import language
+from fssim.protocol.emitter import MISSING, Emitter, Record, Value, waits
+from fssim.protocol.language import INTEGERS, PRIMITIVES, Operation, Shared, element_class
+from fssim.protocol.subset import BINARY, COMPARE, EFFECTS, FOLD, METHODS, OPPOSITE, kind_name, use_of
+
+INT64 = range(-(2**63), 2**63)
+_STATIC = (
+    ast.Name,
+    ast.Load,
+    ast.Constant,
+    ast.BoolOp,
+    ast.boolop,
+    ast.UnaryOp,
+    ast.unaryop,
+    ast.Compare,
+    ast.cmpop,
+    ast.BinOp,
+    ast.operator,
+)
+
+
+class Expressions(Emitter):
+    """The part of the compiler that yields values."""
+
+    def inline(self, node: ast.YieldFrom) -> tuple[Value, ...] | None:
+        """Compile `yield from`; return the results.  Calls need statements, see `Compiler`."""
+        raise NotImplementedError
+
+    # -- values --------------------------------------------------------------------------------------------------------
+    def object_of(self, node: ast.Attribute) -> Value:
+        """The object whose field `node` is."""
+        value = self.expression(node.value)
+        if value.kind is int:
+            self.fail(node, f"`{ast.unparse(node.value)}` is an integer and has no field {node.attr!r}")
+        return value
+
+    def integer(self, node: ast.expr) -> Value:
+        value = self.expression(node)
+        if value.kind is not int:
+            self.fail(node, f"`{ast.unparse(node)}` is {kind_name(value.kind)}, an integer is needed here")
+        return value
+
+    def expression(self, node: ast.expr) -> Value:
+        outer, self.node = self.node, node
+        value = self._expression(node)
+        self.node = outer
+        return value
+
+    def _expression(self, node: ast.expr) -> Value:
+        match node:
+            case ast.Constant(value=bool() | int()):
+                return self.constant(node, int(node.value))  # type: ignore[arg-type]
+            case ast.Constant():
+                self.fail(node, f"`{ast.unparse(node)}` is no integer; a protocol computes with integers only")
+            case ast.Name():
+                return self.name(node)
+            case ast.Attribute():
+                return self.attribute(node)
+            case ast.Subscript():
+                return self.element(node)
+            case ast.BinOp():
+                opcode = BINARY.get(type(node.op))
+                if opcode is None:
+                    self.refuse_operator(node, node.op)
+                if opcode in ("SHL", "SHR"):
+                    self.check_shift(node)
+                left = self.integer(node.left)
+                return self.binary(node, opcode, *self._right(left, node.right))
+            case ast.UnaryOp():
+                return self.unary(node)
+            case ast.Compare():
+                opcode, _, swapped, left, right = self.comparison(node)
+                return self.binary(node, opcode, right, left) if swapped else self.binary(node, opcode, left, right)
+            case ast.IfExp():
+                return self.choice(node)
+            case ast.Call():
+                return self.call(node)
+            case ast.Yield():
+                value = self.effect(node, wanted=True)
+                assert value is not None
+                return value
+            case ast.YieldFrom():
+                results = self.inline(node)
+                if not results or len(results) != 1:
+                    self.fail(
+                        node, f"{ast.unparse(node.value)} returns {len(results or ())} values, one is needed here"
+                    )
+                return results[0]
+            case ast.BoolOp():
+                self.fail(node, "`and` and `or` are tests only; write `if`, or `1 if a and b else 0`")
+        self.refuse(node)
+
+    def constant(self, node: ast.AST, value: int) -> Value:
+        if value not in INT64:
+            self.fail(node, f"{value} does not fit into 64 bits")
+        return Value(constant=value)
+
+    def name(self, node: ast.Name) -> Value:
+        known = self.frame.names.get(node.id)
+        if isinstance(known, Record):
+            self.fail(node, f"{node.id} is a record of class {known.cls.__name__}; use one of its fields")
+        if known is not None:
+            self.check_assigned(node)
+            return known
+        if node.id in self.frame.declared:
+            self.fail(node, f"{node.id} has no value on some path to here; give it one before the branch or loop")
+        found = self.lookup(node.id)
+        if found is MISSING:
+            self.fail(node, f"{node.id} is not known here{nearest(node.id, self.frame.names)}")
+        if isinstance(found, int):
+            if not node.id.isupper():
+                self.fail(node, f"the global {node.id} is not a constant; write its name in upper case if it is one")
+            return self.constant(node, int(found))
+        self.fail(node, f"{node.id} is no integer; a protocol uses integers, Shared and Local objects and protocols")
+
+    def attribute(self, node: ast.Attribute) -> Value:
+        if isinstance(node.value, ast.Name) and node.value.id not in self.frame.names:
+            base = self.lookup(node.value.id)
+            if base is language.path:
+                return self.path_cost(node)
+            if base is language.device:
+                self.fail(node, f"`device.{node.attr}` is an effect: write `yield device.{node.attr}(offset, length)`")
+        record = self.record_of(node.value)
+        if record is not None:
+            return Value(int, self.record_field(node, record), stable=False)
+        obj = self.object_of(node)
+        kind = self.field_kind(node, obj.kind)
+        if kind in INTEGERS or (isinstance(kind, type) and issubclass(kind, Shared)):
+            at = self.register()
+            self.emit("LOAD", at, self.use(obj), self.member(obj.kind, node.attr))
+            return Value(int if kind in INTEGERS else kind, at)
+        self.fail(node, f"{obj.kind.__name__}.{node.attr} is {kind_name(kind)}, no value; {use_of(kind)}")
+
+    def path_cost(self, node: ast.Attribute) -> Value:
+        if self.path_ns is None:
+            return Value(constant=1)  # at decoration no host is known
+        if node.attr not in self.path_ns:
+            self.fail(node, f"the host profile gives no cost for path.{node.attr}{nearest(node.attr, self.path_ns)}")
+        return self.constant(node, self.path_ns[node.attr])
+
+    def element(self, node: ast.Subscript) -> Value:
+        match node.value:
+            case ast.Attribute() as target if element_class(self.kind_of(target)) is not None:
+                obj = self.object_of(target)
+            case _:
+                self.fail(node, f"`{ast.unparse(node.value)}` is no list of objects and cannot be indexed")
+        cls = element_class(self.field_kind(target, obj.kind))
+        obj, index = self._right(obj, node.slice)
+        at = self.register()
+        self.emit("LOADX", at, self.use(obj), self.member(obj.kind, target.attr), self.use(index))
+        return Value(cls, at)
+
+    def _right(self, left: Value, right: ast.expr) -> tuple[Value, Value]:
+        """Evaluate the right operand; the left one is saved first if that could change it."""
+        if not left.stable and waits(right):
+            left = self.copy(left)
+        return left, self.integer(right)
+
+    def operands(self, nodes: list[ast.expr]) -> list[Value]:
+        values: list[Value] = []
+        for position, node in enumerate(nodes):
+            value = self.expression(node)
+            if not value.stable and any(waits(later) for later in nodes[position + 1 :]):
+                value = self.copy(value)
+            values.append(value)
+        return values
+
+    def binary(self, node: ast.AST, opcode: str, left: Value, right: Value) -> Value:
+        if left.constant is not None and right.constant is not None:
+            if opcode in ("DIV", "MOD") and right.constant == 0:
+                self.fail(node, "division by zero")
+            return self.constant(node, FOLD[opcode](left.constant, right.constant))
+        at = self.register()
+        self.emit(opcode, at, self.use(left), self.use(right))
+        return Value(int, at)
+
+    def check_shift(self, node: ast.BinOp) -> None:
+        count = self.integer(node.right).constant
+        if count is None or not 0 <= count <= 62:
+            self.fail(
+                node, "a shift count is a constant between 0 and 62; multiply or divide by a power of two instead"
+            )
+
+    def refuse_operator(self, node: ast.AST, operator: ast.operator) -> NoReturn:
+        instead = {
+            ast.Div: "`/` makes fractions; write `//`, and add the divisor minus one first to round up",
+            ast.Pow: "`**`; write a constant or `1 << n`",
+            ast.MatMult: "`@`",
+        }.get(type(operator), type(operator).__name__)
+        self.fail(node, f"outside the protocol language: {instead}")
+
+    def unary(self, node: ast.UnaryOp) -> Value:
+        value = self.integer(node.operand)
+        opcode = {ast.USub: "NEG", ast.Not: "NOT", ast.Invert: "INV"}.get(type(node.op))
+        if opcode is None:
+            return value  # unary plus
+        if value.constant is not None:
+            folded = {"NEG": -value.constant, "NOT": int(not value.constant), "INV": ~value.constant}[opcode]
+            return self.constant(node, folded)
+        at = self.register()
+        self.emit(opcode, at, self.use(value))
+        return Value(int, at)
+
+    def comparison(self, node: ast.Compare, opposite: bool = False) -> tuple[str, str, bool, Value, Value]:
+        if len(node.ops) != 1:
+            self.fail(node, "outside the protocol language: a chained comparison; write `a < b and b < c`")
+        kind: type[ast.cmpop] = type(node.ops[0])
+        if kind not in COMPARE:
+            self.fail(
+                node, f"outside the protocol language: `{ast.unparse(node)}`; compare integers with < <= == != >= >"
+            )
+        value_op, jump_op, swapped = COMPARE[OPPOSITE[kind] if opposite else kind]
+        left = self.integer(node.left)
+        left, right = self._right(left, node.comparators[0])
+        return value_op, jump_op, swapped, left, right
+
+    def choice(self, node: ast.IfExp) -> Value:
+        known = self.static_test(node.test)
+        if known is not None:
+            with self.discarded():
+                self.integer(node.orelse if known else node.body)
+            return self.integer(node.body if known else node.orelse)
+        at = self.register()
+        otherwise = self.test(node.test, jump_if=False)
+        self.emit("MOV", at, self.use(self.integer(node.body)))
+        end = [self.emit("JMP", 0)]
+        self.patch(otherwise)
+        self.emit("MOV", at, self.use(self.integer(node.orelse)))
+        self.patch(end)
+        return Value(int, at)
+
+    def call(self, node: ast.Call) -> Value:
+        if isinstance(node.func, ast.Attribute) and self.kind_of(node.func.value) in PRIMITIVES:
+            self.fail(node, f"`{ast.unparse(node)}` may wait: write `yield {ast.unparse(node)}`")
+        if not isinstance(node.func, ast.Name):
+            self.refuse(node)
+        name = node.func.id
+        found = self.lookup(name)
+        if found is MISSING and name in ("min", "max") and len(node.args) == 2 and not node.keywords:
+            left = self.integer(node.args[0])
+            return self.binary(node, name.upper(), *self._right(left, node.args[1]))
+        if found is MISSING and name == "len" and len(node.args) == 1:
+            target = node.args[0]
+            if isinstance(target, ast.Attribute) and element_class(self.kind_of(target)) is not None:
+                obj = self.object_of(target)
+                at = self.register()
+                self.emit("LEN", at, self.use(obj), self.member(obj.kind, target.attr))
+                return Value(int, at)
+            self.fail(node, "len() takes a field declared `list[Class]`")
+        if found is language.thread_id or found is language.now:
+            at = self.register()
+            self.emit("TID" if found is language.thread_id else "NOW", at)
+            return Value(int, at)
+        if getattr(found, "is_protocol", False) or isinstance(found, Operation):
+            self.fail(node, f"`{ast.unparse(node)}` is a protocol: write `yield from {ast.unparse(node)}`")
+        if found in EFFECTS:
+            self.fail(node, f"`{ast.unparse(node)}` may wait: write `yield {ast.unparse(node)}`")
+        self.fail(node, f"{name}() cannot be called in a protocol; min, max, len, thread_id, now and `yield from` can")
+
+    # -- effects -------------------------------------------------------------------------------------------------------
+    def effect(self, node: ast.Yield, wanted: bool) -> Value | None:
+        call = node.value
+        if not isinstance(call, ast.Call):
+            self.fail(node, "`yield` takes an effect, such as `yield inode.iolock.acquire(SHARED)` or `yield cpu(500)`")
+        if call.keywords:
+            self.fail(node, f"`{ast.unparse(call)}`: effects take their arguments by position")
+        self.node = node
+        dst = [self.register()]
+        result = self._lock_effect(call, dst) if isinstance(call.func, ast.Attribute) else self._plain_effect(call, dst)
+        if wanted and not result:
+            self.fail(node, f"`{ast.unparse(call)}` has no result; write it as a statement of its own")
+        return Value(int, dst[0]) if result else None
+
+    def _lock_effect(self, call: ast.Call, dst: list[int]) -> bool:
+        target = call.func
+        assert isinstance(target, ast.Attribute)
+        text, method = ast.unparse(target), target.attr
+        if self._is_device(target.value):
+            if method not in ("read", "write"):
+                self.fail(call, f"device has no {method!r}; it has read(offset, length) and write(offset, length)")
+            self.emit(method.upper(), *(self.use(a) for a in self._arguments(call, 2)))
+            return False
+        if not isinstance(target.value, ast.Attribute):
+            self.fail(call, f"`{text}` is no effect; lock and counter methods, device, cpu, sleep and choose are")
+        owner = self.object_of(target.value)
+        kind = self.field_kind(target.value, owner.kind)
+        if kind not in PRIMITIVES:
+            self.fail(call, f"{owner.kind.__name__}.{target.value.attr} is {kind_name(kind)} and has no {method}()")
+        methods = METHODS[kind]
+        if method not in methods:
+            self.fail(call, f"{kind_name(kind)} has no {method}(){nearest(method, methods)}")
+        opcode, has_mode, has_result = methods[method]
+        if not owner.stable and call.args and waits(call.args[0]):
+            owner = self.copy(owner)
+        arguments = self._arguments(call, int(has_mode))
+        operands = [self.use(owner), self.member(owner.kind, target.value.attr)]
+        if has_mode:
+            mode = arguments[0].constant
+            if mode is not None and mode not in (language.SHARED, language.EXCLUSIVE):
+                self.fail(call, f"{mode} is no lock mode; write SHARED or EXCLUSIVE")
+            operands.append(self.use(arguments[0]))
+        elif opcode in ("ACQUIRE", "TRY", "RELEASE"):
+            operands.append(self.use(Value(constant=language.EXCLUSIVE)))
+        if has_result:
+            operands.insert(0, dst[0])
+        self.emit(opcode, *operands)
+        return has_result
+
+    def _is_device(self, node: ast.expr) -> bool:
+        return (
+            isinstance(node, ast.Name) and node.id not in self.frame.names and self.lookup(node.id) is language.device
+        )
+
+    def _plain_effect(self, call: ast.Call, dst: list[int]) -> bool:
+        assert isinstance(call.func, ast.Name) or not isinstance(call.func, ast.Attribute)
+        found = self.lookup(call.func.id) if isinstance(call.func, ast.Name) else MISSING
+        if getattr(found, "is_protocol", False) or isinstance(found, Operation):
+            self.fail(call, f"`{ast.unparse(call)}` is a protocol: write `yield from {ast.unparse(call)}`")
+        if found not in EFFECTS:
+            self.fail(
+                call, f"`{ast.unparse(call)}` is no effect; lock and counter methods, device, cpu, sleep and choose are"
+            )
+        opcode, count, has_result = EFFECTS[found]
+        operands = [self.use(a) for a in self._arguments(call, count)]
+        self.emit(opcode, *([dst[0]] if has_result else []), *operands)
+        return has_result
+
+    def _arguments(self, call: ast.Call, count: int) -> list[Value]:
+        if len(call.args) != count:
+            self.fail(
+                call,
+                f"`{ast.unparse(call)}` takes {count} argument{'s' if count != 1 else ''}, {len(call.args)} are given",
+            )
+        values = self.operands(call.args)
+        for node, value in zip(call.args, values, strict=True):
+            if value.kind is not int:
+                self.fail(node, f"`{ast.unparse(node)}` is {kind_name(value.kind)}, an integer is needed here")
+        return values
+
+    # -- tests ---------------------------------------------------------------------------------------------------------
+    def static_test(self, node: ast.expr) -> int | None:
+        """Value of a test that constants decide, None if they do not."""
+        for n in ast.walk(node):
+            if not isinstance(n, _STATIC) or (isinstance(n, ast.Name) and not self._is_constant(n.id)):
+                return None
+        match node:
+            case ast.BoolOp(op=op, values=values):
+                parts = [self.static_test(value) for value in values]
+                if any(part is None for part in parts):
+                    return None
+                return int(all(parts) if isinstance(op, ast.And) else any(parts))
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                inner = self.static_test(operand)
+                return None if inner is None else int(not inner)
+        with self.discarded_value() as box:
+            box.append(self.expression(node))
+        constant = box[0].constant
+        return None if constant is None else int(bool(constant))
+
+    def _is_constant(self, name: str) -> bool:
+        local = name in self.frame.names or name in self.frame.declared
+        return not local and isinstance(self.lookup(name), int)
+
+    @contextmanager
+    def discarded_value(self) -> Iterator[list[Value]]:
+        box: list[Value] = []
+        used = set(self.used)
+        with self.discarded():
+            yield box
+        self.used |= used
+
+    def test(self, node: ast.expr, jump_if: bool) -> list[int]:
+        """Compile a test; return jumps (to patch), taken if its truth is `jump_if`; else control falls through."""
+        match node:
+            case ast.BoolOp(op=op, values=values):
+                # `and` fails, `or` succeeds at the first operand that decides.
+                decides = isinstance(op, ast.Or)
+                if decides == jump_if:
+                    return [jump for value in values for jump in self.test(value, jump_if)]
+                early = [jump for value in values[:-1] for jump in self.test(value, not jump_if)]
+                last = self.test(values[-1], jump_if)
+                self.patch(early)
+                return last
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                return self.test(operand, not jump_if)
+            case ast.Compare():
+                _, jump, swapped, left, right = self.comparison(node, opposite=not jump_if)
+                if swapped:
+                    left, right = right, left
+                return [self.emit(jump, self.use(left), self.use(right), 0)]
+        value = self.integer(node)
+        return [self.emit("JNZ" if jump_if else "JZ", self.use(value), 0)]

@@ -1,0 +1,295 @@
+"""The vocabulary in which a locking protocol is written.
+
+A protocol is a generator function decorated with `@protocol` (in `fssim.protocol`).  `yield` marks whatever may wait or
+cost time; plain attribute reads and writes of shared objects are shared-memory steps; `yield from other(io, inode)`
+inlines a sub-protocol.  The methods below only build `Effect` tuples: an engine interprets them.
+
+    class Inode(Shared):
+        iolock: RWLock
+        size: Monotonic
+        cached_pages: int
+
+    @protocol
+    def direct_read(io: IO, inode: Inode):
+        yield inode.iolock.acquire(SHARED)
+        yield device.read(inode.disk_offset + io.offset, io.length)
+        yield inode.iolock.release(SHARED)
+"""
+
+from __future__ import annotations
+
+from typing import Any, NewType, get_type_hints
+
+SHARED = 1
+EXCLUSIVE = 2
+
+Effect = tuple[str, Any, Any]
+"""(name of the opcode, object it acts on or None, operand)."""
+
+Monotonic = NewType("Monotonic", int)
+"""An integer field that must never decrease (the checker proves it; timed runs treat it as an int)."""
+
+Ghost = NewType("Ghost", int)
+"""An integer field that exists for properties only.  Statements that touch it are compiled out of timed runs."""
+
+GhostThread = NewType("GhostThread", int)
+"""A ghost field that holds a thread number, or -1."""
+
+GHOSTS = (Ghost, GhostThread)
+INTEGERS = (int, Monotonic, Ghost, GhostThread)
+
+
+class Primitive:
+    """A member of a shared object on which threads wait: a lock or a counter."""
+
+    __slots__ = ("name", "state")
+
+    def __init__(self) -> None:
+        self.name = ""  # "inode[3].iolock", set by the engine for messages and tables
+        self.state: Any = None  # the engine's own
+
+
+class _Lock(Primitive):
+    __slots__ = ()
+
+
+class RWLock(_Lock):
+    """A reader-writer semaphore.  The host's kernel profile decides its fairness."""
+
+    __slots__ = ()
+
+    def acquire(self, mode: int) -> Effect:
+        return ("ACQUIRE", self, mode)
+
+    def try_acquire(self, mode: int) -> Effect:
+        """`got = yield lock.try_acquire(mode)`: 1 if granted, 0 if not; never waits."""
+        return ("TRY", self, mode)
+
+    def release(self, mode: int) -> Effect:
+        return ("RELEASE", self, mode)
+
+    def demote(self) -> Effect:
+        """Turn an exclusive hold into a shared one without letting a writer in between."""
+        return ("DEMOTE", self, 0)
+
+
+class _ExclusiveLock(_Lock):
+    __slots__ = ()
+
+    def acquire(self) -> Effect:
+        return ("ACQUIRE", self, EXCLUSIVE)
+
+    def try_acquire(self) -> Effect:
+        return ("TRY", self, EXCLUSIVE)
+
+    def release(self) -> Effect:
+        return ("RELEASE", self, EXCLUSIVE)
+
+
+class Mutex(_ExclusiveLock):
+    """A sleeping lock with one holder.  The host's kernel profile decides spinning and barging."""
+
+    __slots__ = ()
+
+
+class SpinLock(_ExclusiveLock):
+    """A lock whose waiters spin; its holder must not sleep."""
+
+    __slots__ = ()
+
+
+class Counter(Primitive):
+    """An atomic count that can be drained, such as an inode's direct I/O count."""
+
+    __slots__ = ()
+
+    def inc(self) -> Effect:
+        return ("INC", self, 0)
+
+    def dec(self) -> Effect:
+        """`left = yield counter.dec()`: the new value."""
+        return ("DEC", self, 0)
+
+    def wait_zero(self) -> Effect:
+        """Wait until the count is zero; looks again when it runs, as the kernel does."""
+        return ("WAITZERO", self, 0)
+
+
+PRIMITIVES = (RWLock, Mutex, SpinLock, Counter)
+
+
+class _DeclaredMeta(type):
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
+        annotations = namespace.get("__annotations__", {})
+        for field in annotations:
+            if field in namespace:
+                raise TypeError(
+                    f"{name}.{field}: a field takes no default here; give the value when an object is made, "
+                    f"{name}({field}=...)"
+                )
+        namespace.setdefault("__slots__", tuple(annotations))
+        return super().__new__(mcs, name, bases, namespace)
+
+
+class Shared(metaclass=_DeclaredMeta):
+    """Base of objects that threads share.
+
+    Fields are declared by annotation: `int`, `Monotonic`, `Ghost`, `GhostThread`, `RWLock`, `Mutex`, `SpinLock`,
+    `Counter`, another `Shared` class, or `list[...]` of one.  Integers start at 0 unless given by keyword.
+    """
+
+    def __init__(self, **values: Any) -> None:
+        for name, kind in field_kinds(type(self)).items():
+            if name in values:
+                value = values.pop(name)
+            elif kind in INTEGERS:
+                value = 0
+            elif kind in PRIMITIVES:
+                value = kind()
+            else:
+                raise TypeError(f"{type(self).__name__}.{name}: an object or list must be given")
+            setattr(self, name, value)
+        if values:
+            raise TypeError(f"{type(self).__name__} has no field {sorted(values)[0]!r}")
+
+
+class Local(metaclass=_DeclaredMeta):
+    """Base of records of one thread, such as an I/O: their fields become registers."""
+
+    def __init__(self, **values: int) -> None:
+        for name in field_kinds(type(self)):
+            setattr(self, name, values.pop(name, 0))
+        if values:
+            raise TypeError(f"{type(self).__name__} has no field {sorted(values)[0]!r}")
+
+
+_KINDS: dict[type, dict[str, Any]] = {}
+
+
+def field_kinds(cls: type) -> dict[str, Any]:
+    """Return the fields of a `Shared` or `Local` class in declaration order, name to kind, base classes first."""
+    if cls not in _KINDS:
+        _KINDS[cls] = get_type_hints(cls)
+    return _KINDS[cls]
+
+
+def element_class(kind: Any) -> type | None:
+    """Return C for the kind `list[C]` with a `Shared` class C, else None."""
+    if getattr(kind, "__origin__", None) is list:
+        return kind.__args__[0]
+    return None
+
+
+class IO(Local):
+    """One read or write: which file, and which bytes of it."""
+
+    file: int
+    offset: int
+    length: int
+
+
+class _Device:
+    """The block device of the machine.  Offsets are bytes from the start of the device."""
+
+    def read(self, offset: int, length: int) -> Effect:
+        return ("READ", None, (offset, length))
+
+    def write(self, offset: int, length: int) -> Effect:
+        return ("WRITE", None, (offset, length))
+
+
+device = _Device()
+
+
+class _Path:
+    """`path.NAME`: the CPU time in nanoseconds that the host profile gives to a code path, known at link time."""
+
+    def __getattr__(self, name: str) -> int:
+        raise AttributeError(f"path.{name} has a value only inside a protocol")
+
+
+path = _Path()
+
+
+def cpu(nanoseconds: int) -> Effect:
+    """Run on the CPU for this long."""
+    return ("CPU", None, nanoseconds)
+
+
+def sleep(nanoseconds: int) -> Effect:
+    """Give up the CPU for this long."""
+    return ("SLEEP", None, nanoseconds)
+
+
+def choose(n: int) -> Effect:
+    """`x = yield choose(n)`: a number in 0 ... n-1; random in timed runs, every branch in the checker (n < 2**31)."""
+    return ("CHOOSE", None, n)
+
+
+def exponential(mean: int) -> Effect:
+    """`x = yield exponential(mean)`: exponentially distributed nanoseconds, for think times and arrivals."""
+    return ("EXPONENTIAL", None, mean)
+
+
+def begin_io() -> Effect:
+    """An I/O of this thread begins: its latency is measured from here."""
+    return ("BEGIN", None, 0)
+
+
+def complete_io() -> Effect:
+    """The I/O is complete and counts towards IOPS."""
+    return ("COMPLETE", None, 0)
+
+
+TICK_LIMIT = 1_000_000
+
+
+class StandsStill(Exception):
+    """Internal: over `TICK_LIMIT` ticks and events while the clock stood; the engine turns it into `NoProgress`."""
+
+
+class _Running:
+    """What `thread_id()` and `now()` answer.
+
+    The reference engine keeps `thread` and `time_ns` up to date before it resumes a thread, counts its events in
+    `ticks`, and sets `ticks` to 0 when the clock moves.
+    """
+
+    __slots__ = ("thread", "ticks", "time_ns")
+
+    def __init__(self) -> None:
+        self.thread = -1
+        self.time_ns = 0
+        self.ticks = 0
+
+    def tick(self) -> None:
+        """Count one loop iteration (inserted at the head of every loop body) or one event."""
+        self.ticks += 1
+        if self.ticks > TICK_LIMIT:
+            raise StandsStill
+
+
+running = _Running()
+
+
+def thread_id() -> int:
+    """The number of the executing thread, 0 ... threads-1."""
+    return running.thread
+
+
+def now() -> int:
+    """Simulated time in nanoseconds."""
+    return running.time_ns
+
+
+class Operation:
+    """A sub-protocol that a run binds: `READ = Operation(IO, Inode)`, then `yield from READ(io, inode)`.
+
+    The arguments are the kinds of the parameters.  Bind it with `System(constants={"READ": direct_read})`.
+    """
+
+    def __init__(self, *parameters: type) -> None:
+        self.parameters = parameters
+
+    def __call__(self, *arguments: Any) -> Any:
+        raise TypeError("an Operation must be bound to a protocol before it can run")

@@ -1,0 +1,123 @@
+"""Rebuilds a protocol's own text as the generator function that the reference engine runs.
+
+The text stays as it is, line for line.  Added: a tick at the head of every loop body, checked indexing.  Replaced:
+names that the run overrides.  Taken out: ghost statements, if the run has none.  Asserts stay, also under
+`python -O`.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from collections.abc import Callable, Generator, Mapping
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from fssim.errors import UserError
+from fssim.protocol import language
+from fssim.protocol.compiler import assertion_text
+
+if TYPE_CHECKING:
+    from fssim.protocol.definition import Protocol
+
+Native = Callable[..., Generator[Any, Any, Any]]
+
+
+def checked_element(elements: list[Any], index: int) -> Any:
+    """`elements[index]` without Python's negative indices."""
+    if not 0 <= index < len(elements):
+        raise IndexError(f"index {index} of a list of {len(elements)}")
+    return elements[index]
+
+
+def _tick() -> None:
+    language.running.tick()
+
+
+class _Rewrite(ast.NodeTransformer):
+    def __init__(self, ghosts: bool) -> None:
+        self.ghosts = ghosts
+
+    def visit(self, node: ast.AST) -> Any:
+        if getattr(node, "_ghost", False) and not self.ghosts:
+            return ast.copy_location(ast.Pass(), node)
+        return super().visit(node)
+
+    def _loop(self, node: ast.While | ast.For) -> ast.AST:
+        self.generic_visit(node)
+        tick = ast.Expr(ast.Call(ast.Name("_tick", ast.Load()), [], []))
+        # On the line of the loop, as in the bytecode.
+        ast.copy_location(tick, node)
+        node.body.insert(0, ast.fix_missing_locations(tick))
+        return node
+
+    visit_While = _loop
+    visit_For = _loop
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        self.generic_visit(node)
+        call = ast.Call(ast.Name("_element", ast.Load()), [node.value, node.slice], [])
+        return ast.fix_missing_locations(ast.copy_location(call, node))
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        node.msg = ast.copy_location(ast.Constant(assertion_text(node)), node.msg or node.test)
+        self.generic_visit(node)
+        return node
+
+
+def build_native(
+    protocol: Protocol, constants: Mapping[str, Any], path_ns: Mapping[str, int] | None, ghosts: bool
+) -> Native:
+    """Return the generator function of a protocol and, through its names, of all that it calls."""
+    return _Builder(constants, path_ns, ghosts).build(protocol)
+
+
+class _Builder:
+    def __init__(self, constants: Mapping[str, Any], path_ns: Mapping[str, int] | None, ghosts: bool) -> None:
+        self.constants = constants
+        self.path = language.path if path_ns is None else SimpleNamespace(**path_ns)
+        self.ghosts = ghosts
+        self.built: dict[int, Native] = {}
+
+    def build(self, protocol: Protocol) -> Native:
+        if id(protocol) in self.built:
+            return self.built[id(protocol)]
+        tree = copy.deepcopy(protocol.tree)
+        tree.decorator_list = []
+        for argument in tree.args.args:
+            argument.annotation = None
+        tree.returns = None
+        tree = _Rewrite(self.ghosts).visit(tree)
+        if not any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in ast.walk(tree)):
+            # Without a yield the function would not be a generator and could not be delegated to.
+            never = ast.If(ast.Constant(False), [ast.Expr(ast.Yield())], [])
+            tree.body.insert(0, ast.fix_missing_locations(ast.copy_location(never, tree)))
+        module = ast.Module([tree], [])
+        namespace: dict[str, Any] = {"_tick": _tick, "_element": checked_element}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in namespace:
+                found = self._resolve(protocol, node.id)
+                if found is not _MISSING:
+                    namespace[node.id] = found
+        exec(compile(module, protocol.filename, "exec", optimize=0), namespace)
+        native: Native = namespace[tree.name]
+        self.built[id(protocol)] = native
+        return native
+
+    def _resolve(self, protocol: Protocol, name: str) -> Any:
+        if name.isupper() and name in self.constants:
+            found = self.constants[name]
+        else:
+            found = protocol.namespace(name, _MISSING)
+        if getattr(found, "is_protocol", False):
+            return self.build(found)
+        if isinstance(found, language.Operation):
+
+            def unbound(*_: Any) -> Any:
+                raise UserError(f"{name} is not bound; give constants={{'{name}': protocol}}")
+
+            return unbound
+        return self.path if found is language.path else found
+
+
+_MISSING = object()
