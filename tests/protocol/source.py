@@ -60,10 +60,7 @@ def module(text: str, header: str = HEADER) -> Any:
     made = types.ModuleType(name)
     made.__file__ = filename
     sys.modules[name] = made
-    try:
-        exec(compile(source, filename, "exec"), made.__dict__)
-    finally:
-        del sys.modules[name]
+    exec(compile(source, filename, "exec"), made.__dict__)
     return made
 
 
