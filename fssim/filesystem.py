@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Filesystem:
     """One version of a filesystem.
 
-    `read`: the protocol of a direct read, with parameters `(io: IO, inode)`.  `inode`: the `Shared` class of its inodes.
+    `read`: the protocol of a direct read, with parameters `(io: IO, inode)`.  `inode`: the class of its inodes.
     `constants`: upper-case names of the protocols that this version overrides.  `provenance`: the kernel version or
     patch that the text follows.
     """
@@ -63,7 +63,8 @@ def _module(path: Path) -> Any:
     name = f"fssim_models_filesystems_{path.stem}"
     if name not in sys.modules:
         spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:

@@ -88,18 +88,35 @@ def load_machine(given: str) -> Machine:
     Raises `UserError` for an unknown name, an unreadable file, an unknown key or a value that is not allowed.
     """
     path = resources.find(given, resources.models("machines"), "machine")
-    profile = load(path, MachineProfile)
-    host = profile.host if isinstance(profile.host, Host) else load_host(profile.host)
-    device = load_device(profile.device) if isinstance(profile.device, str) else profile.device
+    return convert_machine(read_toml(path), str(path))
+
+
+def convert_machine(raw: dict[str, Any], file: str) -> Machine:
+    """Turn a parsed machine profile into a machine; `file` is for the messages."""
+    profile = convert(raw, MachineProfile, file)
     return Machine(
         name=profile.name,
         description=profile.description,
         source=profile.source,
-        host=host,
-        device=device,
+        host=profile.host if isinstance(profile.host, Host) else load_host(profile.host),
+        device=load_device(profile.device) if isinstance(profile.device, str) else profile.device,
         calibration=profile.calibration,
-        file=str(path),
+        file=file,
     )
+
+
+def machine_as_plain(machine: Machine) -> dict[str, Any]:
+    """Return a machine as a profile in plain data, with host and device in full; `convert_machine` reads it back."""
+    profile = MachineProfile(
+        name=machine.name,
+        description=machine.description,
+        source=machine.source,
+        host=machine.host,
+        device=machine.device,
+        calibration=machine.calibration,
+    )
+    plain: dict[str, Any] = msgspec.to_builtins(profile)
+    return {key: value for key, value in plain.items() if value is not None}
 
 
 def load_device(given: str) -> Device:

@@ -1,0 +1,1 @@
+"""Reports in the formats that people and tools already read."""

@@ -1,0 +1,5 @@
+"""`python -m fssim.experiment NAME`."""
+
+from fssim.experiment.cli import main
+
+main()

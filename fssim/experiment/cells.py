@@ -1,0 +1,138 @@
+"""One cell of a matrix: what to run, and what came out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from fssim.errors import RunError
+from fssim.experiment.tables import Key
+from fssim.statistics import BATCHES, Interval, batch_durations_ns, check_littles_law, iops_interval
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from fssim.profile import Machine
+    from fssim.system import LockUse, RunResult, System
+
+
+@dataclass(frozen=True)
+class Task:
+    """A cell to run: which filesystem, which cell, on what, how long."""
+
+    filesystem: str
+    key: Key
+    machine: Machine
+    seed: int
+    ios: int
+    warmup_ios: int
+    engine: str
+
+    @property
+    def name(self) -> str:
+        """How messages call the cell."""
+        pattern, block_size_bytes, threads = self.key
+        return f"{self.filesystem} {pattern} {block_size_bytes} B x {threads}"
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What a cell's run gave.  `durations_ns`: of its batches; the other fields as in `RunResult`, of the window."""
+
+    filesystem: str
+    key: Key
+    seed: int
+    iops: Interval
+    ios: int
+    window_ns: int
+    latency_ns: float
+    durations_ns: np.ndarray
+    time_by_category_ns: Mapping[str, int]
+    locks: tuple[LockUse, ...]
+    busy_ns: Mapping[str, tuple[int, int]]
+    events: int
+
+
+@dataclass(frozen=True)
+class CellFailure:
+    """A cell whose run ended by an error of the protocol under test."""
+
+    filesystem: str
+    key: Key
+    seed: int
+    message: str
+
+
+def length_of_run(ios: int, ios_per_thread: int, warmup_fraction: float, threads: int) -> tuple[int, int]:
+    """Return the I/Os in the window, a multiple of the number of batches, and those of the warm-up."""
+    wanted = max(ios, ios_per_thread * threads)
+    in_window = -(-wanted // BATCHES) * BATCHES
+    return in_window, max(int(in_window * warmup_fraction), 2 * threads)
+
+
+def run_cell(task: Task) -> CellResult | CellFailure:
+    """Run a cell.  Raises `LittlesLawViolated` if the simulator contradicts itself."""
+    try:
+        result = simulate(task)
+    except RunError as error:
+        return CellFailure(task.filesystem, task.key, task.seed, f"{type(error).__name__}: {error}")
+    check_littles_law(result, task.key.threads, task.name)
+    durations = batch_durations_ns(result)
+    return CellResult(
+        filesystem=task.filesystem,
+        key=task.key,
+        seed=task.seed,
+        iops=iops_interval(durations, task.ios // BATCHES),
+        ios=result.ios,
+        window_ns=result.window_ns,
+        latency_ns=result.latency_ns / result.ios,
+        durations_ns=durations,
+        time_by_category_ns=dict(result.time_by_category_ns),
+        locks=result.locks,
+        busy_ns=dict(result.busy_ns),
+        events=result.events,
+    )
+
+
+def simulate(task: Task, *, log: bool = False) -> RunResult:
+    """Run a cell's system; `log` keeps the event log."""
+    from fssim import engine
+
+    return engine.run(system_of(task, log=log), engine=task.engine)
+
+
+def system_of(task: Task, *, log: bool = False) -> System:
+    """Return the system of a cell."""
+    from fssim.filesystem import load_filesystem
+    from fssim.workload.sysbench import build_system
+
+    return build_system(
+        load_filesystem(task.filesystem),
+        task.machine,
+        task.key.pattern,
+        task.key.block_size_bytes,
+        task.key.threads,
+        ios=task.ios,
+        warmup_ios=task.warmup_ios,
+        batch_ios=max(task.ios // BATCHES, 1),
+        seed=task.seed,
+        log=log,
+    )
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """Return the versions of everything that could change a result."""
+    import platform
+    from importlib import metadata
+
+    names = ("fssim", "numba", "numpy", "simpy")
+    found = {"python": platform.python_version()}
+    for name in names:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:  # a checkout that is not installed
+            found[name] = "unknown"
+    return found

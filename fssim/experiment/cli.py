@@ -1,0 +1,108 @@
+"""The command line of experiments.  Nothing heavy is imported before an experiment runs: `--help` answers at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+EXIT_CODES = """\b
+Exit codes:
+  0    finished; missed claims are part of the report
+  1    finished, and a claim missed (with --strict only)
+  2    a mistake in what was asked for, or an output that cannot be written
+  3    a simulated run ended by an error, such as a deadlock
+  130  Ctrl-C; the finished cells are reported and kept
+"""
+
+
+class Numbers(click.ParamType):
+    """A comma-separated list of positive integers; with a suffix k or m if they are bytes."""
+
+    name = "N,N,..."
+
+    def __init__(self, what: str, suffixes: bool = False) -> None:
+        self.what = what
+        self.factors = {"k": 1024, "m": 1024**2} if suffixes else {}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Parse the list; duplicates are dropped, the order is kept."""
+        if isinstance(value, tuple):
+            return value
+        return tuple(dict.fromkeys(self._number(part.strip().lower()) for part in str(value).split(",")))
+
+    def _number(self, text: str) -> int:
+        factor = self.factors.get(text[-1:], 1)
+        digits = text[:-1] if factor > 1 else text
+        if not digits.isdecimal() or int(digits) < 1:
+            self.fail(f"{self.what} = {text!r}: must be an integer >= 1")
+        return int(digits) * factor
+
+
+def _names(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    return tuple(dict.fromkeys(part.strip() for part in value.split(","))) if value is not None else None
+
+
+@click.command(epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.argument("experiment", metavar="NAME|FILE.toml|results.json", required=False)
+@click.option("--list", "list_all", is_flag=True, help="List the experiments and their questions, and stop.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the results.  [default: results/NAME]")
+@click.option(
+    "--csv", "csv_file", type=click.Path(path_type=Path), help="Write the predicted matrices to this file too."
+)
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write all results to this file too.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of the random numbers.")
+@click.option("--threads", type=Numbers("threads"), help="Only these numbers of threads, such as 1,16,128.")
+@click.option("--block-sizes", type=Numbers("block size", True), help="Only these block sizes, such as 512,4k,16k.")
+@click.option("--patterns", callback=_names, metavar="NAME,...", help="Only these patterns: seqrd, rndrd.")
+@click.option("--cell", metavar="PATTERN,BYTES,THREADS", help="The cell to take apart, such as seqrd,4k,16.")
+@click.option("--machine", metavar="NAME|FILE.toml", help="Predict for another machine.")
+@click.option(
+    "--engine", default="compiled", show_default=True, metavar="compiled|reference", help="Which engine runs it."
+)
+@click.option("--jobs", type=click.IntRange(min=1), help="Processes.  [default: one a core]")
+@click.option("--strict", is_flag=True, help="Exit with 1 if a claim is missed.")
+@click.version_option(package_name="fssim")
+def command(**options: Any) -> int:
+    """Run an experiment: predict the IOPS matrices of its variants and compare them with what was measured.
+
+    The summary comes first, then the tables behind it.  Figures, report.html, results.json and results.csv go to the
+    output folder.
+    """
+    if options.pop("list_all"):
+        from fssim.experiment.job import list_experiments
+
+        list_experiments()
+        return 0
+    if options["experiment"] is None:
+        raise click.UsageError("name an experiment; --list shows them")
+    from fssim.experiment.job import run_job
+
+    return run_job(**options)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command; a person's mistake is one line on standard error and exit code 2, never a traceback."""
+    from fssim.errors import FssimError, RunError
+
+    try:
+        code = command.main(args=arguments, standalone_mode=False)
+    except click.ClickException as error:
+        code = _say(error.format_message(), error.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        code = _say("interrupted", 130)
+    except RunError as error:
+        code = _say(f"{type(error).__name__}: {error}", 3)
+    except FssimError as error:
+        code = _say(str(error), 2)
+    except BrokenPipeError:  # the reader of the output, such as `head`, has seen enough
+        sys.stderr.close()
+        code = 0
+    sys.exit(code)
+
+
+def _say(message: str, code: int) -> int:
+    print(f"fssim: {message}", file=sys.stderr)
+    return code

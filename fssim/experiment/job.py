@@ -1,0 +1,191 @@
+"""The whole of an experiment's run: read, simulate, draw, report."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from fssim import resources
+from fssim.engine import ENGINES
+from fssim.errors import UserError, nearest
+from fssim.experiment.analysis import analyse
+from fssim.experiment.cells import Task, versions
+from fssim.experiment.definition import Experiment, load_experiment
+from fssim.experiment.output import Folder, write_text
+from fssim.experiment.progress import show_progress
+from fssim.experiment.report import Report
+from fssim.experiment.runner import Outcome, plan, run_cells, warm_up, workers
+from fssim.experiment.tables import Key
+from fssim.workload.sysbench import PATTERNS, check_block_size
+
+
+def list_experiments() -> None:
+    """Print every experiment with its question."""
+    from fssim.experiment.definition import Definition
+    from fssim.profile import load
+
+    for name in resources.names(resources.experiments()):
+        definition = load(resources.experiments() / f"{name}.toml", Definition)
+        print(f"{name:<24}{definition.question}")
+
+
+def run_job(
+    experiment: str,
+    *,
+    out: Path | None = None,
+    csv_file: Path | None = None,
+    json_file: Path | None = None,
+    seed: int | None = None,
+    threads: Sequence[int] | None = None,
+    block_sizes: Sequence[int] | None = None,
+    patterns: Sequence[str] | None = None,
+    cell: str | None = None,
+    machine: str | None = None,
+    engine: str = "compiled",
+    jobs: int | None = None,
+    strict: bool = False,
+) -> int:
+    """Run an experiment and write everything; returns the exit code of the command line.
+
+    Raises `UserError` for a mistake in what was asked for, and for an output that cannot be written.
+    """
+    if engine not in ENGINES:
+        raise UserError(f"engine {engine!r} does not exist{nearest(engine, ENGINES)}")
+    loaded = restrict(load_experiment(experiment, machine), seed, threads, block_sizes, patterns)
+    chosen = choose_cell(loaded, cell)
+    folder = Folder(out or Path("results") / loaded.name)
+    folder.prepare()
+    for file in (csv_file, json_file):
+        if file is not None:
+            Folder(file.parent).prepare()
+
+    tasks = plan(loaded, engine)
+    warm_up(tasks[0])
+    with workers(min(jobs or available_cores(), len(tasks))) as pool:
+        with show_progress(len(tasks)) as progress:
+            outcome = run_cells(tasks, pool, progress)
+        if not outcome.cells:
+            return _nothing(outcome)
+        report = Report(
+            experiment=loaded,
+            outcome=outcome,
+            cell=chosen,
+            findings=analyse(loaded, outcome, chosen),
+            engine=engine,
+            versions=versions(),
+        )
+        _print(report, folder)
+        _write(report, folder, csv_file, json_file)
+        try:
+            _draw(report, folder, pool, tasks)
+        except KeyboardInterrupt:
+            return 130
+    if outcome.interrupted:
+        return 130
+    if outcome.failures:
+        return 3
+    return 1 if strict and any(claim.holds is False for claim in report.findings.claims) else 0
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def restrict(
+    experiment: Experiment,
+    seed: int | None = None,
+    threads: Sequence[int] | None = None,
+    block_sizes: Sequence[int] | None = None,
+    patterns: Sequence[str] | None = None,
+) -> Experiment:
+    """Return the experiment with what the command line overrides; values that cannot run are a `UserError`."""
+    definition = experiment.definition
+    for pattern in patterns or ():
+        if pattern not in PATTERNS:
+            raise UserError(f"unknown pattern {pattern!r}{nearest(pattern, PATTERNS)}")
+    for block_size_bytes in block_sizes or ():
+        check_block_size(block_size_bytes)
+    for count in threads or ():
+        if count < 1:
+            raise UserError(f"{count} threads: at least one is needed")
+    grid = msgspec.structs.replace(
+        definition.grid,
+        patterns=list(patterns or definition.grid.patterns),
+        block_sizes_bytes=list(block_sizes or definition.grid.block_sizes_bytes),
+        threads=list(threads or definition.grid.threads),
+    )
+    run = definition.run if seed is None else msgspec.structs.replace(definition.run, seed=seed)
+    return dataclasses.replace(experiment, definition=msgspec.structs.replace(definition, grid=grid, run=run))
+
+
+def choose_cell(experiment: Experiment, given: str | None) -> Key:
+    """Return the cell to take apart: the one given, which must be in the grid, or the nearest to the file's own."""
+    grid = experiment.definition.grid
+    if given is None:
+        wanted = experiment.definition.cell
+        pattern = wanted.pattern if wanted.pattern in grid.patterns else grid.patterns[0]
+        return Key(
+            pattern,
+            min(grid.block_sizes_bytes, key=lambda size: abs(size - wanted.block_size_bytes)),
+            min(grid.threads, key=lambda count: abs(count - wanted.threads)),
+        )
+    parts = [part.strip().lower() for part in given.split(",")]
+    try:
+        pattern, size, count = parts
+        key = Key(pattern, int(size[:-1]) * 1024 if size.endswith("k") else int(size), int(count))
+    except ValueError:
+        raise UserError(f"--cell {given}: write PATTERN,BYTES,THREADS, such as seqrd,4096,16") from None
+    if (
+        key.pattern not in grid.patterns
+        or key.block_size_bytes not in grid.block_sizes_bytes
+        or key.threads not in grid.threads
+    ):
+        raise UserError(
+            f"--cell {given}: not in the grid; patterns {', '.join(grid.patterns)}; "
+            f"block sizes {', '.join(map(str, grid.block_sizes_bytes))}; threads {', '.join(map(str, grid.threads))}"
+        )
+    return key
+
+
+def _nothing(outcome: Outcome) -> int:
+    """Say why there is nothing to report."""
+    if outcome.failures:
+        failure = outcome.failures[0]
+        print(f"fssim: {failure.filesystem} {failure.key}: {failure.message}", file=sys.stderr)
+        return 3
+    print("fssim: interrupted before the first cell was finished", file=sys.stderr)
+    return 130
+
+
+def _print(report: Report, folder: Folder) -> None:
+    from fssim.experiment.terminal import print_report
+
+    print_report(report, folder.path)
+
+
+def _write(report: Report, folder: Folder, csv_file: Path | None, json_file: Path | None) -> None:
+    """Write the data files; the figures and the page that embeds them come later."""
+    from fssim.experiment.output import results_csv, results_json
+    from fssim.report.lock_stat import lock_stat
+
+    table, everything = results_csv(report), results_json(report)
+    folder.write("results.csv", table)
+    folder.write("results.json", everything)
+    for breakdown in report.findings.breakdowns:
+        result = report.outcome.cells[breakdown.filesystem, breakdown.key]
+        folder.write(f"lock_stat-{breakdown.filesystem}.txt", lock_stat(result.locks))
+    if csv_file is not None:
+        write_text(csv_file, table)
+    if json_file is not None:
+        write_text(json_file, everything)
+
+
+def _draw(report: Report, folder: Folder, pool: object, tasks: Sequence[Task]) -> None:
+    """Draw the figures in the processes that ran the cells, then write the page that embeds them."""
+    raise NotImplementedError

@@ -1,0 +1,152 @@
+"""An experiment's results as one object, and the sentences that sum them up."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from statistics import median
+
+from fssim.experiment.analysis import Comparison, Findings
+from fssim.experiment.definition import Experiment
+from fssim.experiment.runner import Outcome
+from fssim.experiment.tables import Key
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that is printed, drawn and written.  `cell`: the one that is taken apart."""
+
+    experiment: Experiment
+    outcome: Outcome
+    cell: Key
+    findings: Findings
+    engine: str
+    versions: Mapping[str, str]
+
+    @property
+    def before(self) -> str | None:
+        """The filesystem before the change."""
+        return self.experiment.variant("before")
+
+    @property
+    def after(self) -> str | None:
+        """The filesystem after the change."""
+        return self.experiment.variant("after")
+
+    @property
+    def command(self) -> str:
+        """The command that gives these results again."""
+        definition = self.experiment.definition
+        parts = ["python", "-m", "fssim.experiment", self.experiment.name, "--seed", str(definition.run.seed)]
+        parts += ["--threads", ",".join(map(str, definition.grid.threads))]
+        parts += ["--block-sizes", ",".join(map(str, definition.grid.block_sizes_bytes))]
+        parts += ["--patterns", ",".join(definition.grid.patterns), "--engine", self.engine]
+        parts += ["--machine", self.experiment.machine.name]
+        return shlex.join(parts)
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One line of the summary: what it is about, and what it says."""
+
+    about: str
+    text: str
+
+
+def summary(report: Report) -> list[Sentence]:
+    """Return what a busy person reads first."""
+    sentences = [Sentence("Question", report.experiment.definition.question)]
+    sentences += [Sentence(f"Answer, {pattern}", _answer(report, pattern)) for pattern in _patterns(report)]
+    sentences += _why(report)
+    sentences += _trust(report)
+    if report.findings.claims:
+        sentences.append(Sentence("Claims", _claims(report)))
+    sentences += [Sentence("Caution", text) for text in _cautions(report)]
+    return sentences
+
+
+def _patterns(report: Report) -> list[str]:
+    return [
+        p for p in report.experiment.definition.grid.patterns if any(key.pattern == p for key in report.findings.ratios)
+    ]
+
+
+def _answer(report: Report, pattern: str) -> str:
+    """The change in IOPS with one thread and with several, and the largest."""
+    ratios = {key: ratio for key, ratio in report.findings.ratios.items() if key.pattern == pattern}
+    one = [ratio.value for key, ratio in ratios.items() if key.threads == 1]
+    several = {key: ratio.value for key, ratio in ratios.items() if key.threads > 1}
+    parts = []
+    if several:
+        low, high = min(several.values()), max(several.values())
+        best = max(several, key=lambda key: several[key])
+        parts.append(
+            f"IOPS x {low:.2f} to {high:.1f} with two or more threads (median {median(several.values()):.1f}; "
+            f"most at {size_text(best.block_size_bytes)} x {best.threads} threads)"
+        )
+    if one:
+        parts.append(f"x {min(one):.2f} to {max(one):.2f} with one")
+    return "; ".join(parts)
+
+
+def _why(report: Report) -> Iterable[Sentence]:
+    pattern, block_size_bytes, threads = report.cell
+    where = f"{pattern} {size_text(block_size_bytes)} x {threads}"
+    for role, filesystem in (("before", report.before), ("after", report.after)):
+        for breakdown in report.findings.breakdowns:
+            if breakdown.filesystem == filesystem:
+                iops = report.outcome.cells[filesystem, report.cell].iops.value
+                yield Sentence(f"What limits, {role}", f"{where}: {iops:,.0f} IOPS; {breakdown.binding}")
+
+
+def _trust(report: Report) -> Iterable[Sentence]:
+    for comparison in report.findings.comparisons:
+        if comparison.is_prediction:
+            text = f"{_errors(comparison)} ({comparison.filesystem}, {comparison.pattern}, never used in the fit)"
+            if comparison.trivial is not None and report.experiment.definition.trivial_rule is not None:
+                rule = report.experiment.definition.trivial_rule.name
+                text += f"; the rule '{rule}' errs by {comparison.trivial.median:.1f} %"
+            yield Sentence("Against measurement", text)
+    fitted = [c.summary.median for c in report.findings.comparisons if not c.is_prediction]
+    if fitted:
+        noise = [summary.median for summary in report.findings.noise.values()]
+        text = f"median error {min(fitted):.1f} to {max(fitted):.1f} % in the {len(fitted)} tables it was fitted to"
+        if noise:
+            text += f"; a repeat of the measurement differs by {max(noise):.1f} %"
+        yield Sentence("Calibration", text)
+
+
+def _errors(comparison: Comparison) -> str:
+    found = comparison.summary
+    return f"median error {found.median:.1f} %, p90 {found.p90:.1f} % over {found.cells} cells"
+
+
+def _claims(report: Report) -> str:
+    held = [claim for claim in report.findings.claims if claim.holds]
+    missed = [claim for claim in report.findings.claims if claim.holds is False]
+    text = f"{len(held)} of {len(held) + len(missed)} hold"
+    if missed:
+        text += "; missed: " + "; ".join(f"{claim.text} ({claim.found})" for claim in missed)
+    return text
+
+
+def _cautions(report: Report) -> Iterable[str]:
+    outcome = report.outcome
+    if outcome.interrupted:
+        yield f"interrupted: {len(outcome.cells)} of {outcome.planned} cells are finished and reported"
+    if outcome.failures:
+        first = outcome.failures[0]
+        where = f"{first.filesystem} {tuple(first.key)}"
+        yield f"{len(outcome.failures)} cells ended by an error, the first {where}: {first.message}"
+    for reference in report.experiment.references:
+        if reference.reference.remark:
+            yield f"{reference.label}: {reference.reference.remark}"
+    calibration = report.experiment.machine.calibration
+    if calibration is not None and calibration.unidentified:
+        yield f"the data do not identify {', '.join(calibration.unidentified)}"
+
+
+def size_text(size_bytes: int) -> str:
+    """Write a block size as people say it: 512 B, 4 KiB."""
+    return f"{size_bytes // 1024} KiB" if size_bytes % 1024 == 0 else f"{size_bytes} B"

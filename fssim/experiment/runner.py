@@ -1,0 +1,136 @@
+"""Runs the cells of an experiment on all cores, and keeps what is finished when it is interrupted."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from fssim.experiment.cells import CellFailure, CellResult, Task, length_of_run, run_cell, simulate
+from fssim.experiment.definition import Experiment
+from fssim.experiment.tables import Key
+
+ONE_THREAD_A_LIBRARY = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+@dataclass
+class Outcome:
+    """The cells that were run.  `interrupted`: Ctrl-C came before all were."""
+
+    cells: dict[tuple[str, Key], CellResult] = field(default_factory=dict)
+    failures: list[CellFailure] = field(default_factory=list)
+    planned: int = 0
+    events: int = 0
+    seconds: float = 0.0
+    interrupted: bool = False
+
+    def add(self, result: CellResult | CellFailure) -> None:
+        """Take a finished cell in."""
+        if isinstance(result, CellFailure):
+            self.failures.append(result)
+        else:
+            self.cells[result.filesystem, result.key] = result
+            self.events += result.events
+
+
+def plan(experiment: Experiment, engine: str) -> list[Task]:
+    """Return the tasks of an experiment: all variants of a cell beside each other, with the same random numbers."""
+    definition = experiment.definition
+    tasks = []
+    for pattern in definition.grid.patterns:
+        for block_size_bytes in definition.grid.block_sizes_bytes:
+            for threads in definition.grid.threads:
+                key = Key(pattern, block_size_bytes, threads)
+                run = definition.run
+                ios, warmup_ios = length_of_run(run.ios, run.ios_per_thread, run.warmup_fraction, threads)
+                tasks += [
+                    Task(variant.filesystem, key, experiment.machine, run.seed, ios, warmup_ios, engine)
+                    for variant in definition.variants
+                ]
+    return tasks
+
+
+class Workers:
+    """A pool of processes, or this process if one job is wanted.
+
+    On Linux the processes are forked after the engine has been jitted here once, and inherit the machine code;
+    elsewhere they are spawned and load it from numba's cache.
+    """
+
+    def __init__(self, jobs: int) -> None:
+        for name in ONE_THREAD_A_LIBRARY:
+            os.environ.setdefault(name, "1")
+        self.jobs = jobs
+        self.pool: ProcessPoolExecutor | None = None
+        if jobs > 1:
+            method = "fork" if sys.platform == "linux" else "spawn"
+            context = multiprocessing.get_context(method)
+            self.pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupt)
+
+    def run_all(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+        """Yield the results as they come.  An exception of a task is raised here."""
+        if self.pool is None:
+            yield from map(function, tasks)
+            return
+        waiting: set[Future[Any]] = set()
+        upcoming = iter(tasks)
+        # A few tasks a worker are handed out at a time: enough to keep it busy, few enough to stop at once.
+        for task in upcoming:
+            waiting.add(self.pool.submit(function, task))
+            if len(waiting) >= 4 * self.jobs:
+                break
+        while waiting:
+            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                for task in upcoming:
+                    waiting.add(self.pool.submit(function, task))
+                    break
+                yield future.result()
+
+    def close(self) -> None:
+        """End the processes; tasks that have not begun are dropped."""
+        if self.pool is not None:
+            self.pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def workers(jobs: int) -> Iterator[Workers]:
+    """A pool that is closed at the end."""
+    pool = Workers(jobs)
+    try:
+        yield pool
+    finally:
+        pool.close()
+
+
+def run_cells(tasks: Sequence[Task], pool: Workers, progress: Callable[[Outcome], None]) -> Outcome:
+    """Run the tasks; `progress` is called with the state after every cell.  Ctrl-C ends it with what is finished."""
+    outcome = Outcome(planned=len(tasks))
+    begin = time.monotonic()
+    try:
+        for result in pool.run_all(run_cell, tasks):
+            outcome.add(result)
+            outcome.seconds = time.monotonic() - begin
+            progress(outcome)
+    except KeyboardInterrupt:
+        outcome.interrupted = True
+    outcome.seconds = time.monotonic() - begin
+    return outcome
+
+
+def warm_up(task: Task) -> None:
+    """Jit the engine before processes are forked, or load it from numba's cache."""
+    simulate(dataclasses.replace(task, ios=1, warmup_ios=0))
+
+
+def _ignore_interrupt() -> None:
+    """Ctrl-C reaches every process of the terminal; the parent alone decides what to do."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,132 @@
+"""sysbench fileio, sequential and random reads, as version 0.4.12 generates them.
+
+128 files of 16 MiB.  Sequential modes share one position over all files: a thread copies it *without* a lock, then
+takes a mutex to advance it, so two threads may read the same block and leave the next one out.  Random modes draw a
+byte uniformly from all files and round it down to a block.  The mutex is the program's own and covers a few
+instructions; it costs no simulated time, and the race on the position is kept because a checker must see it.
+Source: sysbench 0.4.12, `sb_fileio.c`, request generation (described, not copied).
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from fssim.errors import UserError, nearest
+from fssim.protocol import protocol
+from fssim.protocol.language import IO, Mutex, Operation, Shared, begin_io, choose, complete_io
+from fssim.system import System, Thread
+
+if TYPE_CHECKING:
+    from fssim.filesystem import Filesystem
+    from fssim.profile import Machine
+
+FILE_COUNT = 128
+FILE_SIZE = 16 * 2**20
+BLOCK_SIZE = 16384
+SECTOR_BYTES = 512
+
+
+class Inode(Shared):
+    """Stands for the inode class of the filesystem, which replaces it in the files of a run."""
+
+    disk_offset: int
+
+
+class FileSet(Shared):
+    """The files of a run, and the position that its threads share in sequential modes."""
+
+    next_file: int
+    next_offset: int
+    mutex: Mutex
+    inodes: list[Inode]
+
+
+READ = Operation(IO, Inode)
+
+
+@protocol
+def sequential_read(files: FileSet):
+    """One thread of `seqrd`: until all files have been read once."""
+    file = files.next_file
+    while file < FILE_COUNT:
+        offset = files.next_offset
+        io = IO(file=file, offset=offset, length=min(BLOCK_SIZE, FILE_SIZE - offset))
+        yield files.mutex.acquire()
+        files.next_offset += min(BLOCK_SIZE, FILE_SIZE - files.next_offset)
+        if files.next_offset == FILE_SIZE:
+            files.next_file += 1
+            files.next_offset = 0
+        yield files.mutex.release()
+        yield begin_io()
+        yield from READ(io, files.inodes[file])
+        yield complete_io()
+        file = files.next_file
+
+
+@protocol
+def random_read(files: FileSet):
+    """One thread of `rndrd`: without end."""
+    while True:
+        block = yield choose(FILE_COUNT * FILE_SIZE // BLOCK_SIZE)
+        file = block * BLOCK_SIZE // FILE_SIZE
+        offset = block * BLOCK_SIZE % FILE_SIZE
+        io = IO(file=file, offset=offset, length=min(BLOCK_SIZE, FILE_SIZE - offset))
+        yield begin_io()
+        yield from READ(io, files.inodes[file])
+        yield complete_io()
+
+
+PATTERNS = {"seqrd": sequential_read, "rndrd": random_read}
+
+
+def build_system(
+    filesystem: Filesystem,
+    machine: Machine,
+    pattern: str,
+    block_size_bytes: int,
+    threads: int,
+    *,
+    ios: int,
+    warmup_ios: int = 0,
+    batch_ios: int = 0,
+    seed: int = 0,
+    log: bool = False,
+) -> System:
+    """Return the system of one cell: so many threads that read blocks of this size from prepared, uncached files.
+
+    Raises `UserError` for an unknown pattern, a block size that direct I/O cannot read, or no threads.
+    """
+    if pattern not in PATTERNS:
+        raise UserError(f"unknown pattern {pattern!r}{nearest(pattern, PATTERNS)}")
+    check_block_size(block_size_bytes)
+    if threads < 1:
+        raise UserError(f"{threads} threads: at least one is needed")
+    inodes = [filesystem.inode(disk_offset=number * FILE_SIZE) for number in range(FILE_COUNT)]
+    files = _file_set_of(filesystem.inode)(inodes=inodes)
+    constants: dict[str, Any] = {**filesystem.constants, "BLOCK_SIZE": block_size_bytes, "READ": filesystem.read}
+    return System(
+        threads=[Thread(PATTERNS[pattern], (files,)) for _ in range(threads)],
+        host=machine.host,
+        device=machine.device,
+        constants=constants,
+        seed=seed,
+        ios=ios,
+        warmup_ios=warmup_ios,
+        batch_ios=batch_ios,
+        log=log,
+    )
+
+
+def check_block_size(block_size_bytes: int) -> None:
+    """Raise `UserError` unless direct I/O can read blocks of this size from the files."""
+    if block_size_bytes < SECTOR_BYTES or block_size_bytes % SECTOR_BYTES or block_size_bytes > FILE_SIZE:
+        raise UserError(
+            f"block size {block_size_bytes}: direct I/O needs a multiple of {SECTOR_BYTES} bytes, at most {FILE_SIZE}"
+        )
+
+
+@cache
+def _file_set_of(inode: type[Shared]) -> type[FileSet]:
+    """The class of file sets that hold inodes of this class: it narrows one field, so that protocols fit together."""
+    return type("FileSet", (FileSet,), {"__annotations__": {"inodes": list[inode]}})  # type: ignore[valid-type]
