@@ -6,7 +6,6 @@ declaration order, lists in order, depth first, each object once.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -85,7 +84,7 @@ class Objects:
 
 def parameter_names(protocol: Any) -> tuple[str, ...]:
     """Return the names of a thread program's parameters."""
-    return tuple(inspect.signature(protocol).parameters)
+    return tuple(name for name, _ in protocol.parameters)
 
 
 def walk(threads: Iterable[Thread]) -> Objects:

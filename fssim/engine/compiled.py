@@ -1,0 +1,1377 @@
+"""The compiled engine: one event loop that executes bytecode and implements `docs/semantics.md` on integer arrays.
+
+Everything that numba compiles is in this file, because numba's cache notices changes of this file only; for the same
+reason the numbers of `bytecode.py` are repeated here and compared when the module is imported.  `advance` is the one entry;
+`fssim.engine.compiled_run` builds its arrays and reads them afterwards.  It can return at any effect and be called again.
+
+A wait list is kept as two queues, of shared and of exclusive waiters, linked through the thread rows.  Tickets tell which
+of the two heads came first, so that granting to all readers costs the same however many writers stand between them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+
+from fssim.engine import objects
+from fssim.engine.random import TABLE
+from fssim.protocol import bytecode
+
+# --- opcodes, in the order of bytecode.OPERANDS
+
+(
+    JMP, JZ, JNZ, JLT, JLE, JEQ, JNE, TICK, END,
+    MOV, ADD, SUB, MUL, DIV, MOD, AND, OR, XOR, SHL, SHR, MIN, MAX, LT, LE, EQ, NE, NEG, NOT, INV, TID, NOW,
+    LOAD, STORE, LOADX, LEN,
+    ACQUIRE, TRY, RELEASE, DEMOTE, INC, DEC, WAITZERO, CPU, SLEEP, READ, WRITE, CHOOSE, EXPONENTIAL, BEGIN, COMPLETE, ASSERT,
+) = range(51)  # fmt: skip
+LOG_GRANT, LOG_RESUME, LOG_DEVICE_DONE, LOG_END = 100, 101, 102, 103
+SHARED, EXCLUSIVE = 1, 2
+NO_PROGRESS_LIMIT = 1_000_000
+HANDOFF_AFTER_NS = 4_000_000
+READER_BATCH = 256
+
+_SAME = (
+    all(globals()[name] == number for name, number in bytecode.OPCODES.items())
+    and len(bytecode.OPCODES) == 51
+    and {LOG_GRANT, LOG_RESUME, LOG_DEVICE_DONE, LOG_END} == set(bytecode.LOG_NAMES)
+    and NO_PROGRESS_LIMIT == objects.NO_PROGRESS_LIMIT
+    and HANDOFF_AFTER_NS == objects.HANDOFF_AFTER_NS
+    and READER_BATCH == objects.READER_BATCH
+)
+if not _SAME:
+    raise ImportError("fssim/engine/compiled.py repeats numbers of bytecode.py or objects.py that have changed; adapt it")
+
+INSTRUCTION = bytecode.WIDTH + 1  # the last word is the source line
+LINE = bytecode.WIDTH
+
+# --- columns of the arrays
+
+(
+    # position of the run
+    TIME, CURRENT, SEQUENCE, HEAP_SIZE, RING_FIRST, RING_COUNT, EVENTS, STANDING, FUEL, LOG_ROWS, LOG_ROOM,
+    # goals
+    TIME_LIMIT, LIVE, WARMUP_GOAL, IO_GOAL, BATCH_IOS, BATCH_ROWS,
+    # host
+    FREE_CPUS, READY_HEAD, READY_TAIL, WAKEUP_NS, INTERRUPT_NS, SPREAD_NS, SWITCH_NS, HANDOFF_NS, CACHE_LINE_NS, TIMESLICE_NS,
+    # statistics
+    COMPLETED, WINDOW_START, LATENCY, SPUN,
+    # why `advance` returned
+    FAILED_THREAD, FAILED_OBJECT, FAILED_LINE, FAILED_TEXT,
+    # device
+    DEVICE_KIND, LATENCY_NS, LATENCY_RANDOM, GATE_NS, BANDWIDTH, FREE_SLOTS, DEVICE_HEAD, DEVICE_TAIL,
+    CONTROLS,
+) = range(44)  # fmt: skip
+
+(
+    PC, STEP, STATE, NEXT, TICKET, READY_NEXT, STACK, WAITS_FOR, MODE, REQUESTED, LISTED, WOKEN, HELD, ATOMIC, GOT_CPU,
+    CATEGORY, SINCE, TIMER, DRAWS, BEGUN, DAEMON,
+    THREAD_COLUMNS,
+) = range(22)  # fmt: skip
+
+(
+    KIND, CLASS, WRITER, READERS, READER_HEAD, READER_TAIL, WRITER_HEAD, WRITER_TAIL, TICKETS, SPINNER_HEAD, SPINNER_TAIL,
+    SPINNERS, HANDOFF, LAST_RELEASE, LAST_TAKER, TOUCHED_BY, LINE_FREE, COUNT,
+    LOCK_COLUMNS,
+) = range(19)  # fmt: skip
+
+ACQUISITIONS, CONTENTIONS, BOUNCES, WAIT_TOTAL, WAIT_MIN, WAIT_MAX, HOLD_TOTAL, HOLD_MIN, HOLD_MAX, USE_COLUMNS = range(10)
+
+# A resource is either counted (level) or booked ahead (free at); the other columns stay 0.
+FREE_AT, BUSY, LEVEL, LEVEL_SINCE, RESOURCE_COLUMNS = range(5)
+IN_FLIGHT, RESOURCE_SLOTS, RESOURCE_GATE, RESOURCE_BUS = range(4)
+
+# A device request belongs to a thread; request number and thread number are the same as long as all I/O is synchronous.
+REQUEST_THREAD, REQUEST_LINE, REQUEST_OFFSET, REQUEST_LENGTH, REQUEST_WRITES, SERVICE, TRANSFERS, REQUEST_NEXT = range(8)
+REQUEST_COLUMNS = 8
+
+# --- values in the columns
+
+FIFO, SPINNING_RWLOCK, BARGING, SPINLOCK, COUNTER = range(5)  # kinds of locks
+RUNNING, SPINNING, READY, BLOCKED, ENDED = range(5)  # states of threads
+GO, AFTER_CPU, AFTER_TOUCH, RESUMED, GRANTED, RETRY, RETRY_NOW = range(7)  # what a thread does when it next has a CPU
+EVENT_READY, EVENT_RUN, EVENT_DEVICE = range(3)  # kinds of events
+IN_CPU, IN_READY, IN_WAKEUP, IN_DEVICE, IN_SLEEP, IN_WAIT = range(6)  # categories of time; IN_WAIT + row of the lock class
+NO_DEVICE, SIMPLE, FLASH = range(3)  # kinds of devices
+
+KIND_BITS = 2
+SUBJECT_BITS = 24  # kind included
+SUBJECT_MASK = (1 << SUBJECT_BITS) - 1
+NEVER = (1 << 63) - 1
+
+# --- why `advance` returned
+
+(
+    GOING_ON, OUT_OF_FUEL, LOG_FULL, HELD_FULL, FINISHED, DEADLOCK, NO_PROGRESS, BAD_MODE, RECURSIVE_ACQUIRE, NOT_HELD, DOUBLE_RELEASE,
+    DEMOTE_NOT_HELD, HELD_AT_EXIT, SLEEP_IN_ATOMIC, COUNTER_BELOW_ZERO, BAD_TIME, BAD_RANGE, DEVICE_MISSING, BAD_CHOICE,
+    BAD_MEAN, DIVISION_BY_ZERO, BAD_INDEX, BAD_SHIFT, ASSERTION_FAILED,
+) = range(24)  # fmt: skip
+FIRST_END = FINISHED
+
+# How a thread's turn ends.
+KEEP, BLOCK, SPIN, GONE, STOP = range(5)
+
+
+class Arrays(NamedTuple):
+    """The state of a run.  All int64 but `streams`.
+
+    control: the scalars named above.  code: instructions of all programs, `INSTRUCTION` words each.  memory: shared
+    objects.  registers: one row a thread.  threads, locks: one row each.  streams (uint64): start of each thread's random
+    numbers.  table: of the exponential distribution.  held: pairs (lock * 4 + mode, since), a row a thread.  heap: (time,
+    sequence and event).  ring: events due now.  totals: thread time by category, the last for ended threads.  uses: lock
+    statistics.  requests, resources: the device.  batches, log: written to their end, then emptied by the host.
+    """
+
+    control: Any
+    code: Any
+    memory: Any
+    registers: Any
+    threads: Any
+    locks: Any
+    streams: Any
+    table: Any
+    held: Any
+    heap: Any
+    ring: Any
+    totals: Any
+    uses: Any
+    requests: Any
+    resources: Any
+    batches: Any
+    log: Any
+
+
+compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+inlined = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+
+
+# --- random numbers
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
+FACTOR_2 = np.uint64(0x94D049BB133111EB)
+S20, S27, S30, S31, S32, S52 = (np.uint64(n) for n in (20, 27, 30, 31, 32, 52))
+MASK_20 = np.uint64(0xFFFFF)
+LAST_BIN = len(TABLE) - 1
+
+
+@inlined
+def mix(z):  # type: ignore[no-untyped-def]
+    z = (z ^ (z >> S30)) * FACTOR_1
+    z = (z ^ (z >> S27)) * FACTOR_2
+    return z ^ (z >> S31)
+
+
+@inlined
+def next_draw(a, thread):  # type: ignore[no-untyped-def]
+    number = a.threads[thread, DRAWS]
+    a.threads[thread, DRAWS] = number + 1
+    return mix(a.streams[thread] + np.uint64(number) * GOLDEN)
+
+
+@compiled
+def exponential(table, z, mean):  # type: ignore[no-untyped-def]
+    value = 0
+    i = np.int64(z >> S52)
+    while i == LAST_BIN:
+        value += table[LAST_BIN]
+        z = mix(z)
+        i = np.int64(z >> S52)
+    fraction = np.int64((z >> S32) & MASK_20)
+    value += table[i] + ((table[i + 1] - table[i]) * fraction >> 20)
+    # (value * mean) >> 20 without overflow: split the mean.
+    return value * (mean >> 20) + (value * (mean & 0xFFFFF) >> 20)
+
+
+# --- the event queue
+
+
+@inlined
+def push(a, time, event):  # type: ignore[no-untyped-def]
+    """Put an event into the heap; its sequence number makes it later than all others of the same time."""
+    heap = a.heap
+    control = a.control
+    sequence = control[SEQUENCE]
+    control[SEQUENCE] = sequence + 1
+    i = control[HEAP_SIZE]
+    control[HEAP_SIZE] = i + 1
+    while i > 0:
+        parent = (i - 1) >> 1
+        if heap[parent, 0] <= time:
+            break
+        heap[i, 0] = heap[parent, 0]
+        heap[i, 1] = heap[parent, 1]
+        i = parent
+    heap[i, 0] = time
+    heap[i, 1] = (sequence << SUBJECT_BITS) | event
+
+
+@inlined
+def pop(a):  # type: ignore[no-untyped-def]
+    """Take the first event out of the heap."""
+    heap = a.heap
+    event = heap[0, 1] & SUBJECT_MASK
+    size = a.control[HEAP_SIZE] - 1
+    a.control[HEAP_SIZE] = size
+    time = heap[size, 0]
+    word = heap[size, 1]
+    i = 0
+    child = 1
+    while child < size:
+        child_time = heap[child, 0]
+        if child + 1 < size:
+            other_time = heap[child + 1, 0]
+            if other_time < child_time or (other_time == child_time and heap[child + 1, 1] < heap[child, 1]):
+                child += 1
+                child_time = other_time
+        if time < child_time or (time == child_time and word < heap[child, 1]):
+            break
+        heap[i, 0] = child_time
+        heap[i, 1] = heap[child, 1]
+        i = child
+        child = 2 * i + 1
+    heap[i, 0] = time
+    heap[i, 1] = word
+    return event
+
+
+@inlined
+def schedule(a, now, delay, kind, subject):  # type: ignore[no-untyped-def]
+    event = (subject << KIND_BITS) | kind
+    if delay > 0:
+        push(a, now + delay, event)
+    else:
+        control = a.control
+        count = control[RING_COUNT]
+        a.ring[(control[RING_FIRST] + count) & (a.ring.size - 1)] = event
+        control[RING_COUNT] = count + 1
+
+
+# --- log and statistics
+
+
+@inlined
+def note(a, now, thread, line, kind, number, value):  # type: ignore[no-untyped-def]
+    """Write a row of the event log, if one is wanted.  The caller of `advance` sees to it that there is room."""
+    room = a.control[LOG_ROOM]
+    if room > 0:
+        row = a.control[LOG_ROWS]
+        a.control[LOG_ROWS] = row + 1
+        log = a.log
+        log[row, 0] = now
+        log[row, 1] = thread
+        log[row, 2] = line
+        log[row, 3] = kind
+        log[row, 4] = number
+        log[row, 5] = value
+
+
+@inlined
+def account(a, now, thread, category):  # type: ignore[no-untyped-def]
+    """Add the thread's time since the last change to its category, and put it into another."""
+    threads = a.threads
+    before = threads[thread, CATEGORY]
+    since = threads[thread, SINCE]
+    if before == IN_SLEEP and now > threads[thread, TIMER]:  # the rest is its wake-up
+        expired = max(since, threads[thread, TIMER])
+        a.totals[IN_SLEEP] += expired - since
+        a.totals[IN_WAKEUP] += now - expired
+    else:
+        a.totals[before] += now - since
+    threads[thread, CATEGORY] = category
+    threads[thread, SINCE] = now
+
+
+@inlined
+def use_row(a, number, mode):  # type: ignore[no-untyped-def]
+    return 2 * a.locks[number, CLASS] + mode - SHARED
+
+
+@inlined
+def level(a, now, resource, change):  # type: ignore[no-untyped-def]
+    """More or fewer servers of a counted resource are busy from now on."""
+    resources = a.resources
+    resources[resource, BUSY] += resources[resource, LEVEL] * (now - resources[resource, LEVEL_SINCE])
+    resources[resource, LEVEL] += change
+    resources[resource, LEVEL_SINCE] = now
+
+
+@inlined
+def book(a, now, resource, duration):  # type: ignore[no-untyped-def]
+    """Reserve the next free time of a resource, and return when it ends."""
+    resources = a.resources
+    end = max(now, resources[resource, FREE_AT]) + duration
+    resources[resource, FREE_AT] = end
+    resources[resource, BUSY] += duration
+    return end
+
+
+@compiled
+def open_window(a, now):  # type: ignore[no-untyped-def]
+    """The warm-up is over: all statistics start from zero, whatever is under way counts from now."""
+    a.control[WINDOW_START] = now
+    a.control[SPUN] = 0
+    a.control[LATENCY] = 0
+    a.totals[:] = 0
+    a.threads[:, SINCE] = now
+    for row in range(a.uses.shape[0]):
+        a.uses[row, :] = 0
+        a.uses[row, WAIT_MIN] = NEVER
+        a.uses[row, HOLD_MIN] = NEVER
+    for resource in range(a.resources.shape[0]):
+        a.resources[resource, BUSY] = max(a.resources[resource, FREE_AT] - now, 0)
+        a.resources[resource, LEVEL_SINCE] = now
+
+
+@compiled
+def close_window(a, now):  # type: ignore[no-untyped-def]
+    """The run is over: whatever is under way counts until now."""
+    for thread in range(a.threads.shape[0]):
+        if a.threads[thread, STATE] == SPINNING:
+            a.control[SPUN] += now - a.threads[thread, SINCE]
+        account(a, now, thread, a.threads[thread, CATEGORY])
+    for resource in range(a.resources.shape[0]):
+        level(a, now, resource, 0)
+        a.resources[resource, BUSY] -= max(a.resources[resource, FREE_AT] - now, 0)
+
+
+# --- threads and CPUs
+
+
+@inlined
+def wake(a, now, thread, latency, step):  # type: ignore[no-untyped-def]
+    """A blocked thread will be ready after the latency and its spread; `step` says what it does then."""
+    spread = a.control[SPREAD_NS]
+    if spread > 0:
+        latency += exponential(a.table, next_draw(a, thread), spread)
+    a.threads[thread, STEP] = step
+    account(a, now, thread, IN_WAKEUP)
+    schedule(a, now, latency, EVENT_READY, thread)
+
+
+@inlined
+def give_cpu(a, now):  # type: ignore[no-untyped-def]
+    """A CPU is given to the head of the ready queue, or becomes free."""
+    control = a.control
+    head = control[READY_HEAD]
+    if head < 0:
+        control[FREE_CPUS] += 1
+        return
+    threads = a.threads
+    control[READY_HEAD] = threads[head, READY_NEXT]
+    threads[head, STATE] = RUNNING
+    threads[head, GOT_CPU] = now
+    account(a, now, head, IN_CPU)
+    schedule(a, now, 0, EVENT_RUN, head)
+
+
+@inlined
+def join_ready_queue(a, now, thread):  # type: ignore[no-untyped-def]
+    control = a.control
+    threads = a.threads
+    threads[thread, STATE] = READY
+    threads[thread, READY_NEXT] = -1
+    account(a, now, thread, IN_READY)
+    if control[READY_HEAD] < 0:
+        control[READY_HEAD] = thread
+    else:
+        threads[control[READY_TAIL], READY_NEXT] = thread
+    control[READY_TAIL] = thread
+
+
+# --- queues of a lock
+
+
+@inlined
+def enqueue(a, number, head_column, tail_column, thread):  # type: ignore[no-untyped-def]
+    lock = a.locks[number]
+    threads = a.threads
+    threads[thread, NEXT] = -1
+    if lock[head_column] < 0:
+        lock[head_column] = thread
+    else:
+        threads[lock[tail_column], NEXT] = thread
+    lock[tail_column] = thread
+
+
+@inlined
+def join_wait_list(a, now, number, mode, thread):  # type: ignore[no-untyped-def]
+    lock = a.locks[number]
+    a.threads[thread, TICKET] = lock[TICKETS]
+    a.threads[thread, LISTED] = now
+    a.threads[thread, WOKEN] = 0
+    lock[TICKETS] += 1
+    if mode == SHARED:
+        enqueue(a, number, READER_HEAD, READER_TAIL, thread)
+    else:
+        enqueue(a, number, WRITER_HEAD, WRITER_TAIL, thread)
+
+
+@inlined
+def reader_is_first(a, number):  # type: ignore[no-untyped-def]
+    """Is the head of the wait list a reader?"""
+    reader = a.locks[number, READER_HEAD]
+    writer = a.locks[number, WRITER_HEAD]
+    return reader >= 0 and (writer < 0 or a.threads[reader, TICKET] < a.threads[writer, TICKET])
+
+
+# --- ownership
+
+
+@inlined
+def find_held(a, thread, number):  # type: ignore[no-untyped-def]
+    """Return where the lock stands in the thread's list of held locks, or -1."""
+    for i in range(a.threads[thread, HELD]):
+        if a.held[thread, 2 * i] >> 2 == number:
+            return i
+    return -1
+
+
+@inlined
+def take(a, now, thread, number, mode):  # type: ignore[no-untyped-def]
+    """The lock passes to the thread."""
+    lock = a.locks[number]
+    threads = a.threads
+    if mode == EXCLUSIVE:
+        lock[WRITER] = thread
+    else:
+        lock[READERS] += 1
+    i = threads[thread, HELD]
+    threads[thread, HELD] = i + 1
+    a.held[thread, 2 * i] = number * 4 + mode
+    a.held[thread, 2 * i + 1] = now
+    if lock[KIND] == SPINLOCK:
+        threads[thread, ATOMIC] += 1
+    row = use_row(a, number, mode)
+    a.uses[row, ACQUISITIONS] += 1
+    if lock[LAST_TAKER] != thread:
+        if lock[LAST_TAKER] >= 0:
+            a.uses[row, BOUNCES] += 1
+        lock[LAST_TAKER] = thread
+
+
+@inlined
+def grant(a, now, thread, number, mode):  # type: ignore[no-untyped-def]
+    """The lock passes to a thread that has waited."""
+    take(a, now, thread, number, mode)
+    waited = now - a.threads[thread, REQUESTED]
+    use = a.uses[use_row(a, number, mode)]
+    use[CONTENTIONS] += 1
+    use[WAIT_TOTAL] += waited
+    use[WAIT_MIN] = min(use[WAIT_MIN], waited)
+    use[WAIT_MAX] = max(use[WAIT_MAX], waited)
+    a.threads[thread, WAITS_FOR] = -1
+    note(a, now, thread, a.code[a.threads[thread, PC] + LINE], LOG_GRANT, number, mode)
+
+
+@inlined
+def count_hold(a, number, mode, duration):  # type: ignore[no-untyped-def]
+    use = a.uses[use_row(a, number, mode)]
+    use[HOLD_TOTAL] += duration
+    use[HOLD_MIN] = min(use[HOLD_MIN], duration)
+    use[HOLD_MAX] = max(use[HOLD_MAX], duration)
+
+
+@inlined
+def drop(a, now, thread, i):  # type: ignore[no-untyped-def]
+    """Entry i of the thread's held locks is released; nobody else gets the lock yet."""
+    held = a.held
+    number = held[thread, 2 * i] >> 2
+    mode = held[thread, 2 * i] & 3
+    count_hold(a, number, mode, now - held[thread, 2 * i + 1])
+    last = a.threads[thread, HELD] - 1
+    a.threads[thread, HELD] = last
+    for j in range(2 * i, 2 * last):
+        held[thread, j] = held[thread, j + 2]
+    lock = a.locks[number]
+    if mode == EXCLUSIVE:
+        lock[WRITER] = -1
+    else:
+        lock[READERS] -= 1
+    lock[LAST_RELEASE] = thread
+    if lock[KIND] == SPINLOCK:
+        a.threads[thread, ATOMIC] -= 1
+
+
+@inlined
+def can_take(a, number, mode):  # type: ignore[no-untyped-def]
+    """Would an acquire be granted at once?"""
+    lock = a.locks[number]
+    if lock[WRITER] >= 0:
+        return False
+    kind = lock[KIND]
+    if kind == FIFO:
+        return lock[READER_HEAD] < 0 and lock[WRITER_HEAD] < 0 and (mode == SHARED or lock[READERS] == 0)
+    if kind == SPINNING_RWLOCK:
+        if lock[HANDOFF] != 0:
+            return False
+        return lock[READERS] == 0 or (mode == SHARED and lock[READER_HEAD] < 0 and lock[WRITER_HEAD] < 0)
+    return True
+
+
+# --- hand-over
+
+
+@inlined
+def grant_to_reader(a, now, number):  # type: ignore[no-untyped-def]
+    """The first reader of the wait list gets the lock."""
+    reader = a.locks[number, READER_HEAD]
+    a.locks[number, READER_HEAD] = a.threads[reader, NEXT]
+    grant(a, now, reader, number, SHARED)
+    wake(a, now, reader, a.control[WAKEUP_NS], GRANTED)
+
+
+@inlined
+def grant_to_spinner(a, now, number, previous):  # type: ignore[no-untyped-def]
+    """The spinner behind `previous` (-1: the first) gets the lock."""
+    lock = a.locks[number]
+    threads = a.threads
+    if previous < 0:
+        spinner = lock[SPINNER_HEAD]
+        lock[SPINNER_HEAD] = threads[spinner, NEXT]
+    else:
+        spinner = threads[previous, NEXT]
+        threads[previous, NEXT] = threads[spinner, NEXT]
+    if lock[SPINNER_TAIL] == spinner:
+        lock[SPINNER_TAIL] = previous
+    lock[SPINNERS] -= 1
+    a.control[SPUN] += now - threads[spinner, SINCE]
+    grant(a, now, spinner, number, EXCLUSIVE)
+    threads[spinner, STATE] = RUNNING
+    threads[spinner, STEP] = RESUMED
+    account(a, now, spinner, IN_CPU)
+    schedule(a, now, a.control[HANDOFF_NS], EVENT_RUN, spinner)
+
+
+@inlined
+def wake_writer_once(a, now, number):  # type: ignore[no-untyped-def]
+    """The first exclusive waiter is to try again, unless it is already about to."""
+    writer = a.locks[number, WRITER_HEAD]
+    if a.threads[writer, WOKEN] == 0:
+        a.threads[writer, WOKEN] = 1
+        wake(a, now, writer, a.control[WAKEUP_NS], RETRY)
+
+
+@inlined
+def lock_with_spinners(a, thread):  # type: ignore[no-untyped-def]
+    """Return the first mutex or rwlock held by the thread for which others spin, or -1."""
+    for i in range(a.threads[thread, HELD]):
+        number = a.held[thread, 2 * i] >> 2
+        if a.locks[number, SPINNER_HEAD] >= 0 and a.locks[number, KIND] != SPINLOCK:
+            return number
+    return -1
+
+
+@compiled
+def send_spinners_to_sleep(a, now, number):  # type: ignore[no-untyped-def]
+    """All spinners of a lock join its wait list and block, and so do those who spin for locks that they hold."""
+    threads = a.threads
+    top = -1  # of the stack of threads whose own spinners are being dealt with
+    while True:
+        source = number if top < 0 else lock_with_spinners(a, top)
+        if source >= 0 and a.locks[source, SPINNER_HEAD] >= 0:
+            lock = a.locks[source]
+            spinner = lock[SPINNER_HEAD]
+            lock[SPINNER_HEAD] = threads[spinner, NEXT]
+            lock[SPINNERS] -= 1
+            a.control[SPUN] += now - threads[spinner, SINCE]
+            account(a, now, spinner, threads[spinner, CATEGORY])
+            threads[spinner, STATE] = BLOCKED
+            join_wait_list(a, now, source, EXCLUSIVE, spinner)
+            threads[spinner, STACK] = top
+            top = spinner
+        elif top < 0:
+            return
+        else:
+            give_cpu(a, now)
+            top = threads[top, STACK]
+
+
+@inlined
+def owner_stops_running(a, now, thread):  # type: ignore[no-untyped-def]
+    number = lock_with_spinners(a, thread)
+    while number >= 0:
+        send_spinners_to_sleep(a, now, number)
+        number = lock_with_spinners(a, thread)
+
+
+@inlined
+def hand_over_fifo(a, now, number):  # type: ignore[no-untyped-def]
+    """The wake rule of kind "fifo", for a lock that has no writer."""
+    if reader_is_first(a, number):
+        while reader_is_first(a, number):
+            grant_to_reader(a, now, number)
+    elif a.locks[number, WRITER_HEAD] >= 0 and a.locks[number, READERS] == 0:
+        writer = a.locks[number, WRITER_HEAD]
+        a.locks[number, WRITER_HEAD] = a.threads[writer, NEXT]
+        grant(a, now, writer, number, EXCLUSIVE)
+        wake(a, now, writer, a.control[WAKEUP_NS], GRANTED)
+
+
+@inlined
+def grant_to_reader_batch(a, now, number):  # type: ignore[no-untyped-def]
+    granted = 0
+    while granted < READER_BATCH and a.locks[number, READER_HEAD] >= 0:
+        grant_to_reader(a, now, number)
+        granted += 1
+    a.locks[number, HANDOFF] = 0
+    send_spinners_to_sleep(a, now, number)
+
+
+@compiled
+def hand_over_spinning(a, now, number):  # type: ignore[no-untyped-def]
+    """A lock of kind "spinning" has become free."""
+    lock = a.locks[number]
+    reader_first = reader_is_first(a, number)
+    if lock[HANDOFF] == 0 and lock[SPINNER_HEAD] >= 0:
+        if reader_first and now - a.threads[lock[READER_HEAD], LISTED] > HANDOFF_AFTER_NS:
+            lock[HANDOFF] = 1
+        else:
+            grant_to_spinner(a, now, number, -1)
+            return
+    if reader_first:
+        grant_to_reader_batch(a, now, number)
+    elif lock[WRITER_HEAD] >= 0:
+        wake_writer_once(a, now, number)
+
+
+@compiled
+def demote_spinning(a, now, number):  # type: ignore[no-untyped-def]
+    """The writer of a lock of kind "spinning" has become a reader."""
+    if reader_is_first(a, number):
+        grant_to_reader_batch(a, now, number)
+    else:
+        send_spinners_to_sleep(a, now, number)
+
+
+@compiled
+def hand_over_barging(a, now, number, releaser):  # type: ignore[no-untyped-def]
+    """A mutex of kind "barging" has become free."""
+    lock = a.locks[number]
+    if lock[WRITER_HEAD] >= 0:
+        wake_writer_once(a, now, number)
+    spinners = lock[SPINNERS]
+    if spinners > 0:
+        chosen = 0
+        if spinners > 1:
+            chosen = (np.int64(next_draw(a, releaser) >> S32) * spinners) >> 32
+        previous = -1
+        for _ in range(chosen):
+            previous = lock[SPINNER_HEAD] if previous < 0 else a.threads[previous, NEXT]
+        grant_to_spinner(a, now, number, previous)
+
+
+@inlined
+def hand_over(a, now, number, releaser):  # type: ignore[no-untyped-def]
+    """The lock has just been released: pass it on or wake those who are to try."""
+    lock = a.locks[number]
+    if lock[WRITER] >= 0 or lock[READERS] > 0:
+        return
+    if lock[READER_HEAD] < 0 and lock[WRITER_HEAD] < 0 and lock[SPINNER_HEAD] < 0:
+        return
+    kind = lock[KIND]
+    if kind == FIFO:
+        hand_over_fifo(a, now, number)
+    elif kind == SPINNING_RWLOCK:
+        hand_over_spinning(a, now, number)
+    elif kind == BARGING:
+        hand_over_barging(a, now, number, releaser)
+    else:
+        grant_to_spinner(a, now, number, -1)
+
+
+@inlined
+def touch(a, now, thread, number):  # type: ignore[no-untyped-def]
+    """Return how long the thread waits for the lock's cache line; 0 if it needs no transfer."""
+    duration = a.control[CACHE_LINE_NS]
+    if duration == 0:
+        return 0
+    lock = a.locks[number]
+    before = lock[TOUCHED_BY]
+    lock[TOUCHED_BY] = thread
+    if before < 0 or before == thread:
+        return 0
+    lock[LINE_FREE] = max(now, lock[LINE_FREE]) + duration
+    return lock[LINE_FREE] - now
+
+
+# --- devices
+
+
+@inlined
+def complete_request(a, now, request):  # type: ignore[no-untyped-def]
+    """The device has done a request: log it and wake the thread that waits."""
+    row = a.requests[request]
+    note(a, now, row[REQUEST_THREAD], row[REQUEST_LINE], LOG_DEVICE_DONE, -1, row[REQUEST_LENGTH])
+    wake(a, now, row[REQUEST_THREAD], a.control[INTERRUPT_NS], RESUMED)
+
+
+@inlined
+def simple_start(a, now, request):  # type: ignore[no-untyped-def]
+    """A request that has a slot passes the gate; its latency begins."""
+    row = a.requests[request]
+    gate_ns = a.control[GATE_NS]
+    start = now
+    if gate_ns > 0:
+        start = book(a, now, RESOURCE_GATE, gate_ns) - gate_ns
+    row[TRANSFERS] = 0
+    schedule(a, now, start - now + row[SERVICE], EVENT_DEVICE, request)
+
+
+@inlined
+def simple_submit(a, now, request):  # type: ignore[no-untyped-def]
+    control = a.control
+    row = a.requests[request]
+    row[SERVICE] = control[LATENCY_NS]
+    if control[LATENCY_RANDOM] != 0:
+        row[SERVICE] = exponential(a.table, next_draw(a, row[REQUEST_THREAD]), control[LATENCY_NS])
+    if control[FREE_SLOTS] > 0:
+        control[FREE_SLOTS] -= 1
+        level(a, now, RESOURCE_SLOTS, 1)
+        simple_start(a, now, request)
+        return
+    row[REQUEST_NEXT] = -1
+    if control[DEVICE_HEAD] < 0:
+        control[DEVICE_HEAD] = request
+    else:
+        a.requests[control[DEVICE_TAIL], REQUEST_NEXT] = request
+    control[DEVICE_TAIL] = request
+
+
+@compiled
+def simple_event(a, now, request):  # type: ignore[no-untyped-def]
+    """The latency or the transfer of a request is over."""
+    control = a.control
+    row = a.requests[request]
+    if control[BANDWIDTH] > 0 and row[TRANSFERS] == 0:
+        row[TRANSFERS] = 1
+        duration = -((-row[REQUEST_LENGTH] * 1000) // control[BANDWIDTH])
+        schedule(a, now, book(a, now, RESOURCE_BUS, duration) - now, EVENT_DEVICE, request)
+        return
+    head = control[DEVICE_HEAD]
+    if head >= 0:
+        control[DEVICE_HEAD] = a.requests[head, REQUEST_NEXT]
+        simple_start(a, now, head)
+    else:
+        control[FREE_SLOTS] += 1
+        level(a, now, RESOURCE_SLOTS, -1)
+    complete_request(a, now, request)
+
+
+@compiled
+def submit(a, now, thread, line, writes, offset, length):  # type: ignore[no-untyped-def]
+    """A thread's request enters the device."""
+    request = thread
+    row = a.requests[request]
+    row[REQUEST_THREAD] = thread
+    row[REQUEST_LINE] = line
+    row[REQUEST_OFFSET] = offset
+    row[REQUEST_LENGTH] = length
+    row[REQUEST_WRITES] = writes
+    simple_submit(a, now, request)
+
+
+# --- the loop
+
+
+@compiled
+def advance(a):  # type: ignore[no-untyped-def]
+    """Run until the end of the run, or until the host has to act; return why."""
+    control = a.control
+    code = a.code
+    memory = a.memory
+    registers = a.registers
+    threads = a.threads
+    locks = a.locks
+
+    now = control[TIME]
+    thread = control[CURRENT]
+    events = control[EVENTS]
+    standing = control[STANDING]
+    fuel = control[FUEL]
+    time_limit = control[TIME_LIMIT]
+    switch_ns = control[SWITCH_NS]
+    failed_object = -1
+    failed_line = 0
+    width = registers.shape[1]
+    registers = registers.reshape(registers.size)
+    status = GOING_ON
+
+    while status == GOING_ON:
+        # The next event, unless a thread was interrupted in its turn.
+        if thread < 0:
+            if control[LOG_ROWS] > control[LOG_ROOM]:
+                status = LOG_FULL
+                break
+            if control[RING_COUNT] > 0 and (control[HEAP_SIZE] == 0 or a.heap[0, 0] > now):
+                first = control[RING_FIRST]
+                event = a.ring[first]
+                control[RING_FIRST] = (first + 1) & (a.ring.size - 1)
+                control[RING_COUNT] -= 1
+            elif control[HEAP_SIZE] > 0:
+                time = a.heap[0, 0]
+                if time >= time_limit:
+                    now = time_limit
+                    status = FINISHED
+                    break
+                if time > now:
+                    now = time
+                    standing = 0
+                event = pop(a)
+            else:
+                status = DEADLOCK if control[LIVE] > 0 else FINISHED
+                break
+            subject = event >> KIND_BITS
+            kind = event & ((1 << KIND_BITS) - 1)
+            events += 1
+            standing += 1
+            if standing > NO_PROGRESS_LIMIT:
+                if kind != EVENT_DEVICE:
+                    thread = subject
+                status = NO_PROGRESS
+                break
+            if kind == EVENT_DEVICE:
+                simple_event(a, now, subject)
+                continue
+            if kind == EVENT_READY:
+                if control[FREE_CPUS] == 0:
+                    join_ready_queue(a, now, subject)
+                    continue
+                control[FREE_CPUS] -= 1
+                threads[subject, STATE] = RUNNING
+                threads[subject, GOT_CPU] = now
+                account(a, now, subject, IN_CPU)
+            thread = subject
+
+        # The thread has a CPU: first what is left of the effect it waited in.
+        pc = threads[thread, PC]
+        step = threads[thread, STEP]
+        base = thread * width
+        touched = False
+        turn = STOP
+        keep_ns = 0
+        category = IN_CPU
+        if step == GRANTED or step == RETRY:
+            step = RESUMED if step == GRANTED else RETRY_NOW
+            if switch_ns > 0:
+                threads[thread, STEP] = step
+                keep_ns = switch_ns
+                turn = KEEP
+        if turn == KEEP:
+            pass
+        elif step == AFTER_CPU:
+            pc += INSTRUCTION
+            timeslice_ns = control[TIMESLICE_NS]
+            if (
+                timeslice_ns > 0
+                and control[READY_HEAD] >= 0
+                and threads[thread, ATOMIC] == 0
+                and now - threads[thread, GOT_CPU] >= timeslice_ns
+            ):
+                threads[thread, PC] = pc
+                threads[thread, STEP] = GO
+                owner_stops_running(a, now, thread)
+                join_ready_queue(a, now, thread)
+                give_cpu(a, now)
+                thread = -1
+                continue
+        elif step == RESUMED:
+            note(a, now, thread, code[pc + LINE], LOG_RESUME, -1, 0)
+            pc += INSTRUCTION
+        elif step == AFTER_TOUCH:
+            touched = True
+        elif step == RETRY_NOW:
+            number = threads[thread, WAITS_FOR]
+            kind = locks[number, KIND]
+            if kind == COUNTER:
+                count = locks[number, COUNT]
+                note(a, now, thread, code[pc + LINE], WAITZERO, number, count)
+                if count != 0:
+                    enqueue(a, number, READER_HEAD, READER_TAIL, thread)
+                    category = IN_WAIT + use_row(a, number, SHARED)
+                    turn = BLOCK
+            elif locks[number, WRITER] < 0 and locks[number, READERS] == 0:
+                locks[number, WRITER_HEAD] = threads[thread, NEXT]
+                locks[number, HANDOFF] = 0
+                grant(a, now, thread, number, EXCLUSIVE)
+            else:
+                threads[thread, WOKEN] = 0
+                if kind == SPINNING_RWLOCK and now - threads[thread, LISTED] > HANDOFF_AFTER_NS:
+                    locks[number, HANDOFF] = 1
+                category = IN_WAIT + use_row(a, number, EXCLUSIVE)
+                turn = BLOCK
+            if turn != BLOCK:
+                threads[thread, WAITS_FOR] = -1
+                note(a, now, thread, code[pc + LINE], LOG_RESUME, -1, 0)
+                pc += INSTRUCTION
+
+        # Its instructions, until its turn ends.
+        while turn == STOP:
+            op = code[pc]
+            if op < ACQUIRE:
+                if op == JMP:
+                    pc = code[pc + 1]
+                    continue
+                elif op == JZ:
+                    pc = code[pc + 2] if registers[base + code[pc + 1]] == 0 else pc + INSTRUCTION
+                    continue
+                elif op == JNZ:
+                    pc = code[pc + 2] if registers[base + code[pc + 1]] != 0 else pc + INSTRUCTION
+                    continue
+                elif op == JLT:
+                    left = registers[base + code[pc + 1]]
+                    pc = code[pc + 3] if left < registers[base + code[pc + 2]] else pc + INSTRUCTION
+                    continue
+                elif op == JLE:
+                    left = registers[base + code[pc + 1]]
+                    pc = code[pc + 3] if left <= registers[base + code[pc + 2]] else pc + INSTRUCTION
+                    continue
+                elif op == JEQ:
+                    left = registers[base + code[pc + 1]]
+                    pc = code[pc + 3] if left == registers[base + code[pc + 2]] else pc + INSTRUCTION
+                    continue
+                elif op == JNE:
+                    left = registers[base + code[pc + 1]]
+                    pc = code[pc + 3] if left != registers[base + code[pc + 2]] else pc + INSTRUCTION
+                    continue
+                elif op == TICK:
+                    standing += 1
+                    if standing > NO_PROGRESS_LIMIT:
+                        failed_line = code[pc + LINE]
+                        status = NO_PROGRESS
+                        break
+                elif op == END:
+                    if threads[thread, HELD] > 0:
+                        failed_object = a.held[thread, 0] >> 2
+                        status = HELD_AT_EXIT
+                        break
+                    note(a, now, thread, 0, LOG_END, -1, 0)
+                    turn = GONE
+                    break
+                elif op == MOV:
+                    registers[base + code[pc + 1]] = registers[base + code[pc + 2]]
+                elif op == NEG:
+                    registers[base + code[pc + 1]] = -registers[base + code[pc + 2]]
+                elif op == NOT:
+                    registers[base + code[pc + 1]] = 1 if registers[base + code[pc + 2]] == 0 else 0
+                elif op == INV:
+                    registers[base + code[pc + 1]] = ~registers[base + code[pc + 2]]
+                elif op == TID:
+                    registers[base + code[pc + 1]] = thread
+                elif op == NOW:
+                    registers[base + code[pc + 1]] = now
+                elif op == LOAD:
+                    registers[base + code[pc + 1]] = memory[registers[base + code[pc + 2]] + code[pc + 3]]
+                elif op == STORE:
+                    memory[registers[base + code[pc + 1]] + code[pc + 2]] = registers[base + code[pc + 3]]
+                elif op == LEN:
+                    registers[base + code[pc + 1]] = memory[memory[registers[base + code[pc + 2]] + code[pc + 3]]]
+                elif op == LOADX:
+                    address = memory[registers[base + code[pc + 2]] + code[pc + 3]]
+                    index = registers[base + code[pc + 4]]
+                    if index < 0 or index >= memory[address]:
+                        failed_line = code[pc + LINE]
+                        status = BAD_INDEX
+                        break
+                    registers[base + code[pc + 1]] = memory[address + 1 + index]
+                else:
+                    left = registers[base + code[pc + 2]]
+                    right = registers[base + code[pc + 3]]
+                    if op == ADD:
+                        result = left + right
+                    elif op == SUB:
+                        result = left - right
+                    elif op == MUL:
+                        result = left * right
+                    elif op == DIV or op == MOD:
+                        if right == 0:
+                            failed_line = code[pc + LINE]
+                            status = DIVISION_BY_ZERO
+                            break
+                        if right == -1:  # the quotient of the smallest integer would trap
+                            result = -left if op == DIV else 0
+                        elif op == DIV:
+                            result = left // right
+                        else:
+                            result = left % right
+                    elif op == SHL or op == SHR:
+                        if right < 0 or right > 62:
+                            failed_line = code[pc + LINE]
+                            status = BAD_SHIFT
+                            break
+                        result = left << right if op == SHL else left >> right
+                    elif op == AND:
+                        result = left & right
+                    elif op == OR:
+                        result = left | right
+                    elif op == XOR:
+                        result = left ^ right
+                    elif op == MIN:
+                        result = min(left, right)
+                    elif op == MAX:
+                        result = max(left, right)
+                    elif op == LT:
+                        result = 1 if left < right else 0
+                    elif op == LE:
+                        result = 1 if left <= right else 0
+                    elif op == EQ:
+                        result = 1 if left == right else 0
+                    else:
+                        result = 1 if left != right else 0
+                    registers[base + code[pc + 1]] = result
+                pc += INSTRUCTION
+                continue
+
+            if op == ASSERT:
+                if registers[base + code[pc + 1]] == 0:
+                    failed_line = code[pc + LINE]
+                    control[FAILED_TEXT] = code[pc + 2]
+                    status = ASSERTION_FAILED
+                    break
+                pc += INSTRUCTION
+                continue
+
+            # An effect is issued, unless it is only continued after its cache line has come.
+            line = code[pc + LINE]
+            if not touched:
+                if fuel == 0 or control[LOG_ROWS] > control[LOG_ROOM]:
+                    failed_line = line
+                    status = OUT_OF_FUEL if fuel == 0 else LOG_FULL
+                    break
+                fuel -= 1
+
+            if op == ACQUIRE:
+                number = memory[registers[base + code[pc + 1]] + code[pc + 2]]
+                mode = registers[base + code[pc + 3]]
+                kind = locks[number, KIND]
+                if not touched:
+                    if mode != SHARED and mode != EXCLUSIVE:
+                        status = BAD_MODE
+                    elif find_held(a, thread, number) >= 0:
+                        status = RECURSIVE_ACQUIRE
+                    elif threads[thread, ATOMIC] > 0 and kind != SPINLOCK:
+                        status = SLEEP_IN_ATOMIC
+                    elif 2 * threads[thread, HELD] == a.held.shape[1]:
+                        fuel += 1
+                        status = HELD_FULL
+                    if status != GOING_ON:
+                        failed_object = number
+                        failed_line = line
+                        break
+                    note(a, now, thread, line, ACQUIRE, number, mode)
+                    keep_ns = touch(a, now, thread, number)
+                    if keep_ns > 0:
+                        threads[thread, STEP] = AFTER_TOUCH
+                        turn = KEEP
+                        break
+                touched = False
+                if can_take(a, number, mode):
+                    take(a, now, thread, number, mode)
+                    pc += INSTRUCTION
+                    continue
+                threads[thread, WAITS_FOR] = number
+                threads[thread, MODE] = mode
+                threads[thread, REQUESTED] = now
+                category = IN_WAIT + use_row(a, number, mode)
+                owner = locks[number, WRITER]
+                if kind == SPINLOCK or (
+                    kind != FIFO
+                    and mode == EXCLUSIVE
+                    and owner >= 0
+                    and threads[owner, STATE] == RUNNING
+                    and locks[number, HANDOFF] == 0
+                ):
+                    enqueue(a, number, SPINNER_HEAD, SPINNER_TAIL, thread)
+                    locks[number, SPINNERS] += 1
+                    turn = SPIN
+                else:
+                    join_wait_list(a, now, number, mode, thread)
+                    turn = BLOCK
+                break
+
+            elif op == RELEASE:
+                number = memory[registers[base + code[pc + 1]] + code[pc + 2]]
+                mode = registers[base + code[pc + 3]]
+                i = find_held(a, thread, number)
+                if not touched:
+                    if i < 0:
+                        status = DOUBLE_RELEASE if locks[number, LAST_RELEASE] == thread else NOT_HELD
+                    elif a.held[thread, 2 * i] & 3 != mode:
+                        status = NOT_HELD
+                    if status != GOING_ON:
+                        failed_object = number
+                        failed_line = line
+                        break
+                    note(a, now, thread, line, RELEASE, number, mode)
+                    keep_ns = touch(a, now, thread, number)
+                    if keep_ns > 0:
+                        threads[thread, STEP] = AFTER_TOUCH
+                        turn = KEEP
+                        break
+                touched = False
+                drop(a, now, thread, i)
+                hand_over(a, now, number, thread)
+                pc += INSTRUCTION
+
+            elif op == CPU:
+                duration = registers[base + code[pc + 1]]
+                if duration < 0:
+                    failed_line = line
+                    status = BAD_TIME
+                    break
+                note(a, now, thread, line, CPU, -1, duration)
+                if duration > 0:
+                    threads[thread, STEP] = AFTER_CPU
+                    keep_ns = duration
+                    turn = KEEP
+                    break
+                pc += INSTRUCTION
+
+            elif op == READ or op == WRITE:
+                offset = registers[base + code[pc + 1]]
+                length = registers[base + code[pc + 2]]
+                if offset < 0 or length <= 0:
+                    status = BAD_RANGE
+                elif control[DEVICE_KIND] == NO_DEVICE:
+                    status = DEVICE_MISSING
+                elif threads[thread, ATOMIC] > 0:
+                    status = SLEEP_IN_ATOMIC
+                if status != GOING_ON:
+                    failed_line = line
+                    break
+                note(a, now, thread, line, op, -1, length)
+                submit(a, now, thread, line, op == WRITE, offset, length)
+                category = IN_DEVICE
+                turn = BLOCK
+                break
+
+            elif op == BEGIN:
+                note(a, now, thread, line, BEGIN, -1, 0)
+                if threads[thread, BEGUN] < 0:
+                    level(a, now, IN_FLIGHT, 1)
+                threads[thread, BEGUN] = now
+                pc += INSTRUCTION
+
+            elif op == COMPLETE:
+                note(a, now, thread, line, COMPLETE, -1, 0)
+                completed = control[COMPLETED] + 1
+                control[COMPLETED] = completed
+                if threads[thread, BEGUN] >= 0:
+                    level(a, now, IN_FLIGHT, -1)
+                    control[LATENCY] += now - threads[thread, BEGUN]
+                    threads[thread, BEGUN] = -1
+                pc += INSTRUCTION
+                if completed == control[WARMUP_GOAL]:
+                    open_window(a, now)
+                elif control[BATCH_IOS] > 0 and completed > control[WARMUP_GOAL]:
+                    if (completed - control[WARMUP_GOAL]) % control[BATCH_IOS] == 0:
+                        a.batches[control[BATCH_ROWS]] = now
+                        control[BATCH_ROWS] += 1
+                if completed == control[IO_GOAL]:
+                    status = FINISHED
+                    break
+
+            elif op == TRY:
+                number = memory[registers[base + code[pc + 2]] + code[pc + 3]]
+                mode = registers[base + code[pc + 4]]
+                got = 0
+                if not touched:
+                    if mode != SHARED and mode != EXCLUSIVE:
+                        status = BAD_MODE
+                    elif 2 * threads[thread, HELD] == a.held.shape[1]:
+                        fuel += 1
+                        status = HELD_FULL
+                    if status != GOING_ON:
+                        failed_object = number
+                        failed_line = line
+                        break
+                if find_held(a, thread, number) < 0:
+                    if not touched:
+                        keep_ns = touch(a, now, thread, number)
+                        if keep_ns > 0:
+                            threads[thread, STEP] = AFTER_TOUCH
+                            turn = KEEP
+                            break
+                    if can_take(a, number, mode):
+                        take(a, now, thread, number, mode)
+                        got = 1
+                touched = False
+                note(a, now, thread, line, TRY, number, got)
+                registers[base + code[pc + 1]] = got
+                pc += INSTRUCTION
+
+            elif op == DEMOTE:
+                number = memory[registers[base + code[pc + 1]] + code[pc + 2]]
+                i = find_held(a, thread, number)
+                if not touched:
+                    if i < 0 or a.held[thread, 2 * i] & 3 != EXCLUSIVE:
+                        failed_object = number
+                        failed_line = line
+                        status = DEMOTE_NOT_HELD
+                        break
+                    note(a, now, thread, line, DEMOTE, number, 0)
+                    keep_ns = touch(a, now, thread, number)
+                    if keep_ns > 0:
+                        threads[thread, STEP] = AFTER_TOUCH
+                        turn = KEEP
+                        break
+                touched = False
+                count_hold(a, number, EXCLUSIVE, now - a.held[thread, 2 * i + 1])
+                a.held[thread, 2 * i] = number * 4 + SHARED
+                a.held[thread, 2 * i + 1] = now
+                locks[number, WRITER] = -1
+                locks[number, READERS] = 1
+                if locks[number, KIND] == FIFO:
+                    hand_over_fifo(a, now, number)
+                else:
+                    demote_spinning(a, now, number)
+                pc += INSTRUCTION
+
+            elif op == INC or op == DEC:
+                if op == INC:
+                    number = memory[registers[base + code[pc + 1]] + code[pc + 2]]
+                else:
+                    number = memory[registers[base + code[pc + 2]] + code[pc + 3]]
+                if not touched:
+                    keep_ns = touch(a, now, thread, number)
+                    if keep_ns > 0:
+                        threads[thread, STEP] = AFTER_TOUCH
+                        turn = KEEP
+                        break
+                touched = False
+                if op == INC:
+                    note(a, now, thread, line, INC, number, 0)
+                    locks[number, COUNT] += 1
+                else:
+                    count = locks[number, COUNT] - 1
+                    if count < 0:
+                        failed_object = number
+                        failed_line = line
+                        status = COUNTER_BELOW_ZERO
+                        break
+                    note(a, now, thread, line, DEC, number, count)
+                    locks[number, COUNT] = count
+                    registers[base + code[pc + 1]] = count
+                    if count == 0:
+                        waiter = locks[number, READER_HEAD]
+                        locks[number, READER_HEAD] = -1
+                        while waiter >= 0:
+                            wake(a, now, waiter, control[WAKEUP_NS], RETRY)
+                            waiter = threads[waiter, NEXT]
+                pc += INSTRUCTION
+
+            elif op == WAITZERO:
+                number = memory[registers[base + code[pc + 1]] + code[pc + 2]]
+                if threads[thread, ATOMIC] > 0:
+                    failed_object = number
+                    failed_line = line
+                    status = SLEEP_IN_ATOMIC
+                    break
+                count = locks[number, COUNT]
+                note(a, now, thread, line, WAITZERO, number, count)
+                if count != 0:
+                    threads[thread, WAITS_FOR] = number
+                    threads[thread, MODE] = 0
+                    enqueue(a, number, READER_HEAD, READER_TAIL, thread)
+                    category = IN_WAIT + use_row(a, number, SHARED)
+                    turn = BLOCK
+                    break
+                pc += INSTRUCTION
+
+            elif op == SLEEP:
+                duration = registers[base + code[pc + 1]]
+                if duration < 0:
+                    status = BAD_TIME
+                elif threads[thread, ATOMIC] > 0:
+                    status = SLEEP_IN_ATOMIC
+                if status != GOING_ON:
+                    failed_line = line
+                    break
+                note(a, now, thread, line, SLEEP, -1, duration)
+                if duration > 0:
+                    threads[thread, TIMER] = now + duration
+                    threads[thread, STEP] = RESUMED
+                    category = IN_SLEEP
+                    turn = BLOCK
+                    break
+                pc += INSTRUCTION
+
+            elif op == CHOOSE:
+                choices = registers[base + code[pc + 2]]
+                if choices < 1 or choices >= 1 << 31:
+                    failed_line = line
+                    status = BAD_CHOICE
+                    break
+                chosen = (np.int64(next_draw(a, thread) >> S32) * choices) >> 32
+                note(a, now, thread, line, CHOOSE, -1, chosen)
+                registers[base + code[pc + 1]] = chosen
+                pc += INSTRUCTION
+
+            else:  # EXPONENTIAL
+                mean = registers[base + code[pc + 2]]
+                if mean < 0:
+                    failed_line = line
+                    status = BAD_MEAN
+                    break
+                drawn = exponential(a.table, next_draw(a, thread), mean)
+                note(a, now, thread, line, EXPONENTIAL, -1, drawn)
+                registers[base + code[pc + 1]] = drawn
+                pc += INSTRUCTION
+
+        # The end of its turn.
+        threads[thread, PC] = pc
+        if turn == KEEP:
+            until = now + keep_ns
+            if (
+                control[RING_COUNT] == 0
+                and (control[HEAP_SIZE] == 0 or a.heap[0, 0] > until)
+                and until < time_limit
+            ):
+                # Nothing else happens before: its event would be the next one.
+                now = until
+                events += 1
+                standing = 1
+            else:
+                push(a, until, (thread << KIND_BITS) | EVENT_RUN)
+                thread = -1
+        elif turn == SPIN:
+            threads[thread, STATE] = SPINNING
+            account(a, now, thread, category)
+            thread = -1
+        elif turn == BLOCK:
+            threads[thread, STATE] = BLOCKED
+            account(a, now, thread, category)
+            owner_stops_running(a, now, thread)
+            give_cpu(a, now)
+            if category == IN_SLEEP:
+                latency = control[WAKEUP_NS]
+                if control[SPREAD_NS] > 0:
+                    latency += exponential(a.table, next_draw(a, thread), control[SPREAD_NS])
+                push(a, threads[thread, TIMER] + latency, (thread << KIND_BITS) | EVENT_READY)
+            thread = -1
+        elif turn == GONE:
+            threads[thread, STATE] = ENDED
+            account(a, now, thread, a.totals.size - 1)
+            if threads[thread, DAEMON] == 0:
+                control[LIVE] -= 1
+                if control[LIVE] == 0:
+                    status = FINISHED
+            give_cpu(a, now)
+            if status == GOING_ON:
+                thread = -1
+        else:
+            threads[thread, STEP] = GO  # the host has to act; the effect at pc is yet to be issued
+
+    control[TIME] = now
+    control[CURRENT] = thread
+    control[EVENTS] = events
+    control[STANDING] = standing
+    control[FUEL] = fuel
+    control[FAILED_THREAD] = thread
+    control[FAILED_OBJECT] = failed_object
+    control[FAILED_LINE] = failed_line
+    if status >= FIRST_END:
+        close_window(a, now)
+    return status

@@ -1,0 +1,408 @@
+"""Runs a `System` on the compiled engine: lays out its objects, loads its programs, and names what came out.
+
+Shared objects lie in one flat memory.  A handle is the address of an object; word i of it is its field i in declaration
+order: an integer, the handle of an object, the number of a lock or counter, or the address of a list (its length, then its
+elements).  Address 0 is nobody's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+
+from fssim.engine import compiled as c
+from fssim.engine import messages
+from fssim.engine.objects import CATEGORIES, USE_FIELDS, Objects, lock_uses, time_by_category, walk
+from fssim.engine.random import GOLDEN, MASK, TABLE, mix
+from fssim.errors import (
+    AssertionFailed,
+    BadValue,
+    Deadlock,
+    DemoteNotHeld,
+    DoubleRelease,
+    HeldAtExit,
+    NoProgress,
+    NotHeld,
+    RecursiveAcquire,
+    RunError,
+    SleepInAtomic,
+    StepLimit,
+    UserError,
+)
+from fssim.machine.device import SimpleDevice
+from fssim.machine.host import Host
+from fssim.protocol.bytecode import OPCODE_NAMES, OPERANDS, Program
+from fssim.protocol.language import INTEGERS, PRIMITIVES, Counter, Primitive, RWLock, Shared, SpinLock, field_kinds
+from fssim.system import RunResult, System
+
+FUEL = 2_000_000  # effects between two looks at the host, such as at Ctrl-C: less than a second
+HELD_ROOM = 8  # locks a thread can hold before its list has to grow
+LOG_CHUNK = 1 << 16  # rows
+NO_LIMIT = (1 << 63) - 1
+
+FAILURES: dict[int, tuple[type[RunError], str]] = {
+    c.OUT_OF_FUEL: (StepLimit, messages.STEP_LIMIT),
+    c.NO_PROGRESS: (NoProgress, messages.NO_PROGRESS),
+    c.BAD_MODE: (BadValue, messages.BAD_MODE),
+    c.RECURSIVE_ACQUIRE: (RecursiveAcquire, messages.RECURSIVE_ACQUIRE),
+    c.NOT_HELD: (NotHeld, messages.NOT_HELD),
+    c.DOUBLE_RELEASE: (DoubleRelease, messages.DOUBLE_RELEASE),
+    c.DEMOTE_NOT_HELD: (DemoteNotHeld, messages.DEMOTE_NOT_HELD),
+    c.HELD_AT_EXIT: (HeldAtExit, messages.HELD_AT_EXIT),
+    c.SLEEP_IN_ATOMIC: (SleepInAtomic, messages.SLEEP_IN_ATOMIC),
+    c.COUNTER_BELOW_ZERO: (BadValue, messages.COUNTER_BELOW_ZERO),
+    c.BAD_TIME: (BadValue, messages.BAD_TIME),
+    c.BAD_RANGE: (BadValue, messages.BAD_RANGE),
+    c.DEVICE_MISSING: (BadValue, messages.NO_DEVICE),
+    c.BAD_CHOICE: (BadValue, messages.BAD_CHOICE),
+    c.BAD_MEAN: (BadValue, messages.BAD_MEAN),
+    c.DIVISION_BY_ZERO: (BadValue, messages.DIVISION_BY_ZERO),
+    c.BAD_INDEX: (BadValue, messages.BAD_INDEX),
+    c.BAD_SHIFT: (BadValue, messages.BAD_SHIFT),
+    c.ASSERTION_FAILED: (AssertionFailed, messages.ASSERTION_FAILED),
+}
+
+
+def run_compiled(system: System) -> RunResult:
+    """Run a system to its end.  A `RunError` of the protocol is part of the result, not raised."""
+    return _Run(system).result()
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A program in the code array: its entry, register row without arguments, and texts."""
+
+    entry: int
+    registers: tuple[int, ...]
+
+
+class _Run:
+    """The arrays of one run, and what they mean."""
+
+    def __init__(self, system: System) -> None:
+        self.system = system
+        self.objects = walk(system.threads)
+        self.texts: list[str] = []
+        self.log: list[np.ndarray] = []
+        self.batches: list[np.ndarray] = []
+        memory, self.handles, self.integer_addresses = _lay_out(self.objects)
+        code, loaded = self._load()
+        count = len(system.threads)
+        events = _power_of_two(2 * count + 1)
+        self.arrays = c.Arrays(
+            control=self._control(),
+            code=np.array(code, dtype=np.int64),
+            memory=np.array(memory, dtype=np.int64),
+            registers=self._registers(loaded),
+            threads=self._threads(loaded),
+            locks=_locks(self.objects, system.host),
+            streams=np.array([mix((system.seed * GOLDEN + t + 1) & MASK) for t in range(count)], dtype=np.uint64),
+            table=np.array(TABLE, dtype=np.int64),
+            held=np.zeros((count, 2 * HELD_ROOM), dtype=np.int64),
+            heap=np.zeros((events, 2), dtype=np.int64),
+            ring=np.zeros(events, dtype=np.int64),
+            totals=np.zeros(len(CATEGORIES) + 2 * len(self.objects.classes) + 1, dtype=np.int64),
+            uses=np.zeros((2 * len(self.objects.classes), c.USE_COLUMNS), dtype=np.int64),
+            requests=np.zeros((count, c.REQUEST_COLUMNS), dtype=np.int64),
+            resources=np.zeros((c.RESOURCE_BUS + 1, c.RESOURCE_COLUMNS), dtype=np.int64),
+            batches=np.zeros(FUEL // system.batch_ios + 1 if system.batch_ios else 0, dtype=np.int64),
+            log=np.zeros((LOG_CHUNK + self._log_margin if system.log else 0, 6), dtype=np.int64),
+        )
+        self.arrays.uses[:, [c.WAIT_MIN, c.HOLD_MIN]] = c.NEVER
+        self._start()
+
+    @property
+    def _log_margin(self) -> int:
+        """One step may write a row or two for every thread, and is not interrupted."""
+        return 4 * len(self.system.threads) + 16
+
+    # --- building
+
+    def _load(self) -> tuple[list[int], list[_Loaded]]:
+        """Compile the threads' programs, each only once, and link them into one code array."""
+        system = self.system
+        code: list[int] = []
+        programs: dict[tuple[int, tuple[Any, ...]], tuple[Program, _Loaded]] = {}
+        loaded: list[_Loaded] = []
+        for thread in system.threads:
+            kinds = tuple(type(value) if isinstance(value, Shared) else int for value in thread.arguments)
+            key = (id(thread.protocol), kinds)
+            if key not in programs:
+                program = thread.protocol.compile(
+                    arguments=kinds, constants=system.constants, path_ns=system.host.path_ns, ghosts=system.ghosts
+                )
+                entry = len(code)
+                code += _link(program, entry, len(self.texts))
+                self.texts += program.texts
+                registers = [0] * program.registers
+                for register, value in program.constants:
+                    registers[register] = value
+                programs[key] = program, _Loaded(entry, tuple(registers))
+            loaded.append(programs[key][1])
+        return code, loaded
+
+    def _registers(self, loaded: list[_Loaded]) -> np.ndarray:
+        width = max((len(program.registers) for program in loaded), default=0) + 1
+        registers = np.zeros((len(loaded), width), dtype=np.int64)
+        for row, (program, thread) in enumerate(zip(loaded, self.system.threads, strict=True)):
+            registers[row, : len(program.registers)] = program.registers
+            for register, value in enumerate(thread.arguments):
+                registers[row, register] = self.handles[id(value)] if isinstance(value, Shared) else value
+        return registers
+
+    def _threads(self, loaded: list[_Loaded]) -> np.ndarray:
+        threads = np.zeros((len(loaded), c.THREAD_COLUMNS), dtype=np.int64)
+        threads[:, c.PC] = [program.entry for program in loaded]
+        threads[:, c.DAEMON] = [thread.daemon for thread in self.system.threads]
+        threads[:, [c.NEXT, c.READY_NEXT, c.STACK, c.WAITS_FOR, c.BEGUN]] = -1
+        threads[:, c.STEP] = c.GO
+        threads[:, c.STATE] = c.READY
+        threads[:, c.CATEGORY] = c.IN_READY
+        return threads
+
+    def _control(self) -> np.ndarray:
+        system, host, device = self.system, self.system.host, self.system.device
+        control = np.zeros(c.CONTROLS, dtype=np.int64)
+        values = {
+            c.CURRENT: -1,
+            c.LOG_ROOM: LOG_CHUNK if system.log else 0,
+            c.TIME_LIMIT: system.time_limit_ns or NO_LIMIT,
+            c.LIVE: sum(not thread.daemon for thread in system.threads),
+            c.WARMUP_GOAL: system.warmup_ios,
+            c.IO_GOAL: system.warmup_ios + system.ios if system.ios else -1,
+            c.BATCH_IOS: system.batch_ios,
+            c.WINDOW_START: -1 if system.warmup_ios else 0,
+            c.FREE_CPUS: host.cpus,
+            c.READY_HEAD: -1,
+            c.WAKEUP_NS: host.wakeup_ns,
+            c.INTERRUPT_NS: host.interrupt_ns,
+            c.SPREAD_NS: host.wakeup_spread_ns,
+            c.SWITCH_NS: host.switch_ns,
+            c.HANDOFF_NS: host.spin_handoff_ns,
+            c.CACHE_LINE_NS: host.cache_line_ns,
+            c.TIMESLICE_NS: host.timeslice_ns,
+            c.DEVICE_KIND: c.NO_DEVICE,
+            c.DEVICE_HEAD: -1,
+        }
+        if isinstance(device, SimpleDevice):
+            values |= {
+                c.DEVICE_KIND: c.SIMPLE,
+                c.LATENCY_NS: device.latency_ns,
+                c.LATENCY_RANDOM: device.latency_distribution == "exponential",
+                c.GATE_NS: -(-(10**9) // device.iops_cap) if device.iops_cap else 0,
+                c.BANDWIDTH: device.bandwidth_mb_s,
+                c.FREE_SLOTS: device.queue_depth,
+            }
+        elif device is not None:
+            raise UserError(f"the compiled engine has no {type(device).__name__}")
+        for index, value in values.items():
+            control[index] = value
+        return control
+
+    def _start(self) -> None:
+        """Schedule the first event of every thread."""
+        count = len(self.system.threads)
+        self.arrays.ring[:count] = (np.arange(count) << c.KIND_BITS) | c.EVENT_READY
+        self.arrays.control[c.RING_COUNT] = count
+
+    # --- running
+
+    def result(self) -> RunResult:
+        error = self._run()
+        system, arrays, control = self.system, self.arrays, self.arrays.control
+        opened = control[c.WINDOW_START] >= 0
+        window_ns = int(control[c.TIME] - control[c.WINDOW_START]) if opened else 0
+        if not opened:
+            for statistics in (arrays.totals, arrays.uses, arrays.resources):
+                statistics[:] = 0
+            control[[c.LATENCY, c.SPUN]] = 0
+        arrays.uses[arrays.uses == c.NEVER] = 0
+        return RunResult(
+            error=error,
+            seed=system.seed,
+            time_ns=int(control[c.TIME]),
+            window_ns=window_ns,
+            ios=int(max(control[c.COMPLETED] - system.warmup_ios, 0)) if opened else 0,
+            latency_ns=int(control[c.LATENCY]),
+            in_flight_ns=int(arrays.resources[c.IN_FLIGHT, c.BUSY]),
+            batch_end_ns=np.concatenate([*self.batches, np.zeros(0, dtype=np.int64)]),
+            time_by_category_ns=time_by_category(self.objects.classes, arrays.totals.tolist()),
+            locks=lock_uses(self.objects.classes, arrays.uses[:, : len(USE_FIELDS)].tolist()),
+            busy_ns=self._busy(),
+            final=tuple(
+                (integer.name, int(arrays.memory[address]))
+                for integer, address in zip(self.objects.integers, self.integer_addresses, strict=True)
+            ),
+            objects=self.objects.names,
+            events=int(control[c.EVENTS]),
+            log=np.concatenate([*self.log, np.zeros((0, 6), dtype=np.int64)]) if system.log else None,
+        )
+
+    def _run(self) -> RunError | None:
+        """Call the compiled loop until the run has ended; return the error that ended it."""
+        control = self.arrays.control
+        left = self.system.max_effects
+        while True:
+            control[c.FUEL] = given = min(FUEL, left)
+            status = self._advance()
+            left -= int(given - control[c.FUEL])
+            self._empty_log()
+            if status == c.HELD_FULL:
+                held = self.arrays.held
+                self.arrays = self.arrays._replace(held=np.concatenate([held, np.zeros_like(held)], axis=1))
+            elif status == c.FINISHED:
+                return None
+            elif status == c.DEADLOCK:
+                return self._deadlock()
+            elif status != c.LOG_FULL and (status != c.OUT_OF_FUEL or left == 0):
+                if status == c.OUT_OF_FUEL:
+                    c.close_window(self.arrays, control[c.TIME])
+                return self._failure(status)
+
+    def _advance(self) -> int:
+        if numba.config.DISABLE_JIT:  # plain Python, where numpy would warn of the wrap-around of random numbers
+            with np.errstate(over="ignore"):
+                return int(c.advance(self.arrays))
+        return int(c.advance(self.arrays))
+
+    def _empty_log(self) -> None:
+        control = self.arrays.control
+        if control[c.LOG_ROWS]:
+            self.log.append(self.arrays.log[: control[c.LOG_ROWS]].copy())
+            control[c.LOG_ROWS] = 0
+        if control[c.BATCH_ROWS]:
+            self.batches.append(self.arrays.batches[: control[c.BATCH_ROWS]].copy())
+            control[c.BATCH_ROWS] = 0
+
+    # --- naming what came out
+
+    def _lock_name(self, number: int) -> str:
+        return self.objects.primitives[number].name if number >= 0 else ""
+
+    def _failure(self, status: int) -> RunError:
+        error, detail = FAILURES[status]
+        control = self.arrays.control
+        if status == c.ASSERTION_FAILED:
+            detail = self.texts[control[c.FAILED_TEXT]] or detail
+        return error(
+            detail,
+            thread=int(control[c.FAILED_THREAD]),
+            lock=self._lock_name(int(control[c.FAILED_OBJECT])),
+            time_ns=int(control[c.TIME]),
+            seed=self.system.seed,
+            line=int(control[c.FAILED_LINE]),
+        )
+
+    def _deadlock(self) -> RunError:
+        holders: dict[int, list[tuple[int, int]]] = {}
+        threads = self.arrays.threads
+        for thread, row in enumerate(self.arrays.held):
+            for entry in row[: 2 * threads[thread, c.HELD] : 2]:
+                holders.setdefault(int(entry) >> 2, []).append((thread, int(entry) & 3))
+        waiting = [
+            messages.Waiting(
+                thread=thread,
+                lock=self._lock_name(row[c.WAITS_FOR]),
+                mode=int(row[c.MODE]),
+                line=int(self.arrays.code[row[c.PC] + c.LINE]),
+                holders=holders.get(int(row[c.WAITS_FOR]), ()),
+            )
+            for thread, row in enumerate(threads)
+            if row[c.STATE] != c.ENDED
+        ]
+        blamed = next(entry for entry in waiting if not threads[entry.thread, c.DAEMON])
+        return Deadlock(
+            messages.deadlock(waiting),
+            thread=blamed.thread,
+            lock=blamed.lock,
+            time_ns=int(self.arrays.control[c.TIME]),
+            seed=self.system.seed,
+            line=blamed.line,
+        )
+
+    def _busy(self) -> dict[str, tuple[int, int]]:
+        arrays, device = self.arrays, self.system.device
+        busy = {"cpu": (int(arrays.totals[c.IN_CPU] + arrays.control[c.SPUN]), self.system.host.cpus)}
+        if isinstance(device, SimpleDevice):
+            busy["slots"] = (int(arrays.resources[c.RESOURCE_SLOTS, c.BUSY]), device.queue_depth)
+            if device.iops_cap:
+                busy["gate"] = (int(arrays.resources[c.RESOURCE_GATE, c.BUSY]), 1)
+            if device.bandwidth_mb_s:
+                busy["bus"] = (int(arrays.resources[c.RESOURCE_BUS, c.BUSY]), 1)
+        return busy
+
+
+def _power_of_two(at_least: int) -> int:
+    return 1 << (at_least - 1).bit_length()
+
+
+def _lay_out(objects: Objects) -> tuple[list[int], dict[int, int], list[int]]:
+    """Return the memory, the handle of every object by `id`, and the addresses of the integers in canonical order."""
+    handles: dict[int, int] = {}
+    size = 1
+    for named in objects.shared:
+        handles[id(named.value)] = size
+        size += len(field_kinds(type(named.value)))
+    memory = [0] * size
+    numbers = {id(named.value): named.number for named in objects.primitives}
+    integer_addresses: dict[tuple[int, str, int], int] = {}
+
+    def word(kind: Any, value: Any) -> int:
+        if kind in INTEGERS:
+            return int(value)
+        return numbers[id(value)] if kind in PRIMITIVES else handles[id(value)]
+
+    for named in objects.shared:
+        for offset, (name, kind) in enumerate(field_kinds(type(named.value)).items()):
+            address = handles[id(named.value)] + offset
+            value = getattr(named.value, name)
+            if getattr(kind, "__origin__", None) is list:
+                memory[address] = len(memory)
+                memory.append(len(value))
+                for index, element in enumerate(value):
+                    integer_addresses[id(named.value), name, index] = len(memory)
+                    memory.append(word(kind.__args__[0], element))
+            else:
+                integer_addresses[id(named.value), name, -1] = address
+                memory[address] = word(kind, value)
+    addresses = [integer_addresses[id(integer.owner), integer.field, integer.index] for integer in objects.integers]
+    return memory, handles, addresses
+
+
+def _link(program: Program, entry: int, first_text: int) -> list[int]:
+    """Return the program's instructions with addresses: members as offsets, targets and texts in this run's arrays."""
+    offsets = [list(field_kinds(cls)).index(name) for cls, name in program.members]
+    code: list[int] = []
+    for row, line in zip(program.code, program.lines, strict=True):
+        words = list(row)
+        for position, operand in enumerate(OPERANDS[OPCODE_NAMES[row[0]]], start=1):
+            if operand == "member":
+                words[position] = offsets[row[position]]
+            elif operand == "target":
+                words[position] = entry + row[position] * c.INSTRUCTION
+            elif operand == "text":
+                words[position] = first_text + row[position]
+        code += [*words, line]
+    return code
+
+
+def _lock_kind(kind: type[Primitive], host: Host) -> int:
+    if kind is Counter:
+        return c.COUNTER
+    if kind is SpinLock:
+        return c.SPINLOCK
+    if kind is RWLock:
+        return {"fifo": c.FIFO, "spinning": c.SPINNING_RWLOCK}[host.rwlock]
+    return {"fifo": c.FIFO, "barging": c.BARGING}[host.mutex]
+
+
+def _locks(objects: Objects, host: Host) -> np.ndarray:
+    locks = np.full((len(objects.primitives), c.LOCK_COLUMNS), -1, dtype=np.int64)
+    locks[:, [c.READERS, c.TICKETS, c.SPINNERS, c.HANDOFF, c.LINE_FREE, c.COUNT]] = 0
+    for named in objects.primitives:
+        locks[named.number, c.KIND] = _lock_kind(objects.classes[named.class_index].kind, host)
+        locks[named.number, c.CLASS] = named.class_index
+    return locks
