@@ -1,0 +1,5 @@
+"""`python -m fssim.calibrate NAME`."""
+
+from fssim.calibrate.cli import main
+
+main()

@@ -1,0 +1,194 @@
+"""Fits the free parameters of a machine to measured IOPS, and says how well the data determine them.
+
+The residuals are the logarithms of predicted over measured IOPS.  Every evaluation uses the same random numbers, so
+that the prediction is a nearly smooth function of the parameters; derivatives are taken over steps of a few per cent,
+wide enough to step over what is left of the noise.  The optimiser is scipy's trust-region least squares on the
+logarithms of the parameters, with the soft L1 loss: a cell that the model cannot explain does not drag the others along.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fssim.calibrate.definition import Calibration, Cell
+from fssim.errors import RunError, UserError
+from fssim.experiment.cells import Task, length_of_run, simulate
+from fssim.experiment.runner import Workers
+from fssim.profile import Machine
+
+if TYPE_CHECKING:
+    import numpy as np
+
+STEP = 0.04  # of a parameter's logarithm, for derivatives
+UNIDENTIFIED = 0.25  # relative standard error above which a parameter counts as not determined by the data
+FAILED = 3.0  # residual of a cell whose run ends in an error: far worse than any prediction
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The optimum.  `residuals`: log(predicted / measured) by cell.  `standard_error`: relative, by parameter."""
+
+    values: tuple[float, ...]
+    residuals: np.ndarray
+    standard_error: tuple[float, ...]
+    evaluations: int
+
+    @property
+    def loss(self) -> float:
+        """Mean absolute logarithmic error over the cells."""
+        return float(abs(self.residuals).mean())
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Cells that share a compiled protocol, with the machine to run them on."""
+
+    machine: Machine
+    tasks: tuple[Task, ...]
+
+
+def _predict(group: _Group) -> list[float]:
+    rates = []
+    for task in group.tasks:
+        try:
+            rates.append(simulate(task).iops)
+        except RunError:
+            rates.append(0.0)
+    return rates
+
+
+class Fitter:
+    """Evaluates parameter sets on all cores and finds the best."""
+
+    def __init__(self, calibration: Calibration, pool: Workers, progress: Callable[[str], None], seed: int) -> None:
+        self.calibration = calibration
+        self.pool = pool
+        self.progress = progress
+        self.seed = seed
+        self.evaluations = 0
+        groups: dict[tuple[str, str, int], list[int]] = defaultdict(list)
+        for number, cell in enumerate(calibration.cells):
+            groups[cell.filesystem, cell.key.pattern, cell.key.block_size_bytes].append(number)
+        self.groups = list(groups.values())
+
+    def residuals(self, candidates: Sequence[Sequence[float]]) -> list[np.ndarray]:
+        """Return log(predicted / measured) by cell, for each candidate: its parameters' values."""
+        import numpy as np
+
+        measured = np.log([cell.iops for cell in self.calibration.cells])
+        machines = [self.calibration.machine_with(list(values)) for values in candidates]
+        jobs = [(c, group) for c in range(len(candidates)) for group in self.groups]
+        work = [
+            (k, _Group(machines[c], tuple(self._task(machines[c], n) for n in group)))
+            for k, (c, group) in enumerate(jobs)
+        ]
+        out = [np.full(len(measured), FAILED) for _ in candidates]
+        for k, rates in self.pool.run_all(_numbered, work):
+            c, group = jobs[k]
+            for n, rate in zip(group, rates, strict=True):
+                if rate > 0:
+                    out[c][n] = np.log(rate) - measured[n]
+        self.evaluations += len(candidates)
+        return out
+
+    def _task(self, machine: Machine, number: int) -> Task:
+        cell: Cell = self.calibration.cells[number]
+        run = self.calibration.definition.run
+        ios, warmup_ios = length_of_run(run.ios, run.ios_per_thread, run.warmup_fraction, cell.key.threads)
+        return Task(cell.filesystem, cell.key, machine, self.seed, ios, warmup_ios, "compiled")
+
+    def jacobian(self, logarithms: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return the derivatives of the residuals by the parameters' logarithms, by central differences."""
+        import numpy as np
+
+        points, widths = [], []
+        for k in range(len(logarithms)):
+            for sign in (-1, 1):
+                point = logarithms.copy()
+                point[k] = min(max(point[k] + sign * STEP, low[k]), high[k])
+                points.append(np.exp(point))
+                widths.append(point[k])
+        found = self.residuals(points)
+        columns = [
+            (found[2 * k + 1] - found[2 * k]) / (widths[2 * k + 1] - widths[2 * k]) for k in range(len(logarithms))
+        ]
+        return np.stack(columns, axis=1)
+
+    def fit(self, most_iterations: int) -> Fit:
+        """Return the best of all starts: the profile's own values, then random ones near them."""
+        import numpy as np
+        from scipy.optimize import least_squares
+
+        definition = self.calibration.definition
+        low = np.log([parameter.low for parameter in definition.parameters])
+        high = np.log([parameter.high for parameter in definition.parameters])
+        scale = definition.outlier_scale
+        best = None
+        for number, start in enumerate(self._starts(low, high)):
+            self.progress(f"start {number + 1} of {definition.starts}")
+
+            def residuals(logarithms: np.ndarray) -> np.ndarray:
+                found = self.residuals([np.exp(logarithms)])[0]
+                self.progress(f"mean absolute error {100 * abs(found).mean():.3f} %  ({self.evaluations} evaluations)")
+                return found
+
+            solution = least_squares(
+                residuals,
+                start,
+                jac=lambda logarithms: self.jacobian(logarithms, low, high),
+                bounds=(low - 1e-9, high + 1e-9),
+                loss="soft_l1",
+                f_scale=scale,
+                xtol=1e-4,
+                ftol=1e-4,
+                max_nfev=most_iterations,
+            )
+            if best is None or solution.cost < best.cost:
+                best = solution
+        assert best is not None
+        jacobian = self.jacobian(best.x, low, high)
+        residual = self.residuals([np.exp(best.x)])[0]
+        return Fit(
+            values=tuple(float(value) for value in np.exp(best.x)),
+            residuals=residual,
+            standard_error=tuple(float(error) for error in standard_errors(jacobian, residual, scale)),
+            evaluations=self.evaluations,
+        )
+
+    def _starts(self, low: np.ndarray, high: np.ndarray) -> Iterator[np.ndarray]:
+        import numpy as np
+
+        own = np.log(self.calibration.start)
+        generator = np.random.default_rng(self.seed)
+        for number in range(self.calibration.definition.starts):
+            away = generator.normal(0.0, 0.15, len(own)) if number else 0.0
+            yield np.clip(own + away, low, high)
+
+
+def _numbered(item: tuple[int, _Group]) -> tuple[int, list[float]]:
+    """Results come back in any order; the number says whose they are."""
+    return item[0], _predict(item[1])
+
+
+def standard_errors(jacobian: np.ndarray, residuals: np.ndarray, scale: float) -> np.ndarray:
+    """Return the standard errors of a robust least-squares fit, one a column of the Jacobian.
+
+    Covariance: s^2 (J' W J)^-1 with the weights W of the soft L1 loss at the optimum and s^2 the weighted residual
+    variance.  The residuals are mostly what the model cannot explain, not measurement noise, so this is the spread that
+    a comparable set of cells would give, not the repeatability of the measurement.  A direction that the data do not
+    determine is infinite.
+    """
+    import numpy as np
+
+    cells, parameters = jacobian.shape
+    if cells <= parameters:
+        raise UserError(f"{cells} cells cannot determine {parameters} parameters; measure more cells or free fewer")
+    weights = 1.0 / np.sqrt(1.0 + (residuals / scale) ** 2)
+    variance = float((weights * residuals**2).sum() / (cells - parameters))
+    _, singular, vt = np.linalg.svd(jacobian * np.sqrt(weights)[:, None], full_matrices=False)
+    with np.errstate(divide="ignore"):
+        inverse = np.where(singular > 1e-9 * singular.max(), 1.0 / singular, np.inf)
+    return np.sqrt(variance * ((vt.T * inverse) ** 2).sum(axis=1))
