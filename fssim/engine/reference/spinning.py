@@ -125,7 +125,7 @@ class SpinningRWLock(Lock):
         if self._handoff or self._writer is not None:
             return False
         if mode == SHARED:
-            return self._readers > 0 or not self._waiters
+            return self._readers == 0 or not self._waiters
         return self._readers == 0
 
     def _take(self, thread: SimThread, mode: int) -> None:

@@ -1,0 +1,419 @@
+"""Random protocols on random machines: source text that goes through the real `@protocol`, made from a `random.Random`.
+
+The text keeps an order of locks (by kind, then by file), so that most runs come to an end; a few carry one deliberate
+fault.  All delays come from a small set with 0 in it, so that events at the same instant are frequent.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import dataclass, replace
+from random import Random
+
+from fssim.machine.device import Device, SimpleDevice
+from fssim.machine.host import Host
+from fssim.system import System, Thread
+from tests.protocol.source import module
+
+DELAYS_NS = (0, 0, 1, 5, 5, 10, 10, 20)
+LENGTHS = (512, 1024, 4096, 6000, 16384)
+OFFSETS = ("0", "x % 8 * 512", "near.size % 32 * 4096", "mount.total % 9 * 512", "thread_id() * 65536")
+MOST_EFFECTS = 3_000
+
+HEADER = """\
+from fssim.protocol import *
+
+WAY = 2
+
+class File(Shared):
+    outer: RWLock
+    inner: RWLock
+    mutex: Mutex
+    spin: SpinLock
+    busy: Counter
+    size: int
+    pages: int
+    hidden: Ghost
+
+class Mount(Shared):
+    journal: Mutex
+    latch: SpinLock
+    flushing: Counter
+    files: list[File]
+    total: int
+
+"""
+
+# Locks in the order in which they are taken: expression, has modes, spins.
+LOCKS = (
+    ("near.outer", True, False),
+    ("far.outer", True, False),
+    ("near.inner", True, False),
+    ("far.inner", True, False),
+    ("mount.journal", False, False),
+    ("near.mutex", False, False),
+    ("far.mutex", False, False),
+    ("near.spin", False, True),
+    ("far.spin", False, True),
+)
+COUNTERS = ("near.busy", "far.busy", "mount.flushing")
+INTEGERS = ("near.size", "far.size", "near.pages", "mount.total")
+FAULTS = (
+    "yield near.outer.release(SHARED)",
+    "yield near.mutex.release()",
+    "yield near.inner.demote()",
+    "yield far.outer.acquire(EXCLUSIVE)",
+    "yield near.mutex.acquire()",
+    "x = x // (near.size % 2)",
+    "x = x % (x - x)",
+    "x = mount.files[x].size",
+    "yield cpu(0 - x - 1)",
+    "yield sleep(0 - 1)",
+    "x = yield near.busy.dec()",
+    "x = yield choose(near.size - near.size)",
+    "x = yield exponential(0 - 3)",
+    "yield device.read(0, near.size - near.size)",
+    "yield device.write(0 - 4096, 512)",
+    "assert near.size < 3, 'three'",
+    "yield near.inner.acquire(x + 3)",
+    "yield sleep(5)",
+    "x = yield near.outer.try_acquire(x + 3)",
+    "yield near.spin.acquire()\nyield cpu(5)\nyield near.mutex.acquire()",
+    "yield near.spin.acquire()",
+)
+
+# Deadlocks, by chance: against the order of locks, and a drain by one who holds what others need.
+INVERSIONS = (
+    """\
+if thread_id() % 2:
+    yield near.outer.acquire(SHARED)
+    yield sleep(5)
+    yield near.mutex.acquire()
+    yield near.mutex.release()
+    yield near.outer.release(SHARED)
+else:
+    yield near.mutex.acquire()
+    yield sleep(5)
+    yield near.outer.acquire(EXCLUSIVE)
+    yield near.outer.release(EXCLUSIVE)
+    yield near.mutex.release()""",
+    """\
+if thread_id() % 2:
+    yield near.inner.acquire(EXCLUSIVE)
+    yield near.busy.wait_zero()
+    yield near.inner.release(EXCLUSIVE)
+else:
+    yield near.busy.inc()
+    yield sleep(1)
+    yield near.inner.acquire(SHARED)
+    yield near.inner.release(SHARED)
+    yield near.busy.dec()""",
+    """\
+if thread_id() % 2:
+    yield near.spin.acquire()
+    yield cpu(10)
+    yield mount.latch.acquire()
+    yield mount.latch.release()
+    yield near.spin.release()
+else:
+    yield mount.latch.acquire()
+    yield cpu(10)
+    yield near.spin.acquire()
+    yield near.spin.release()
+    yield mount.latch.release()""",
+)
+
+
+class _Writer:
+    """Writes the text of one protocol, statement by statement, within a budget."""
+
+    def __init__(self, random: Random, files: int, subs: list[_Sub], budget: int) -> None:
+        self.random = random
+        self.files = files
+        self.subs = subs
+        self.budget = budget
+        self.fault_at: int | None = None
+        self.loops = 0
+        self.in_loop = False
+
+    def body(self, rank: int = 0, held: frozenset[str] = frozenset(), atomic: bool = False, most: int = 5) -> str:
+        """Some statements.  `rank`: only locks from this one on may be waited for; `held`: what must not be touched."""
+        lines = [self.statement(rank, held, atomic) for _ in range(self.random.randrange(1, most + 1))]
+        return "\n".join(lines)
+
+    def statement(self, rank: int, held: frozenset[str], atomic: bool) -> str:
+        self.budget -= 1
+        if self.budget == self.fault_at:
+            return self.random.choice(FAULTS)
+        if self.budget <= 0:
+            return self.simple(atomic)
+        nested = [self.critical] * 5
+        nested += [
+            self.tried,
+            self.counted,
+            self.drained,
+            self.branch,
+            self.chance,
+            self.loop,
+            self.call,
+        ]
+        kind = self.random.randrange(5 + len(nested))
+        if kind < 4:
+            return self.simple(atomic)
+        if kind == 4:
+            return self.compute()
+        return nested[kind - 5](rank, held, atomic)
+
+    def simple(self, atomic: bool) -> str:
+        delay = self.random.choice(DELAYS_NS)
+        length = self.random.choice(LENGTHS)
+        offset = self.random.choice(
+            ("0", "x % 8 * 512", "near.size % 32 * 4096", "mount.total % 9 * 512", "thread_id() * 65536")
+        )
+        calm = [
+            f"yield cpu({delay})",
+            f"yield cpu({delay})",
+            f"yield cpu(near.pages % 4 * 5 + {delay})",
+            "yield cpu(path.step)",
+        ]
+        waiting = [
+            f"yield sleep({delay})",
+            f"yield device.read({offset}, {length})",
+            f"yield device.read({offset}, {length})",
+            f"yield device.write({offset}, {length})",
+            f"x = yield exponential({delay * 4})\nyield sleep(x % 64)\nx = x % 8",
+        ]
+        return self.random.choice(calm if atomic else calm + waiting)
+
+    def compute(self) -> str:
+        target = self.random.choice(INTEGERS)
+        source = self.random.choice(INTEGERS)
+        return self.random.choice(
+            (
+                f"{target} += 1",
+                f"{target} = ({source} * 3 + x + WAY) % 101",
+                f"{target} = max({source}, x) - min(x, {source})",
+                f"{target} = now() % 97",
+                f"x = ({target} + thread_id()) % 8",
+                f"x = mount.files[{source} % len(mount.files)].size % 8",
+                f"mount.files[x % {self.files}].pages = x ^ 5",
+                f"near.hidden = {source}",
+                f"x = ({source} << 2 | x >> 1) & 7",
+            )
+        )
+
+    def pick(self, rank: int) -> int | None:
+        choices = [at for at in range(rank, len(LOCKS)) if self.files > 1 or not LOCKS[at][0].startswith("far")]
+        return self.random.choice(choices) if choices else None
+
+    def critical(self, rank: int, held: frozenset[str], atomic: bool) -> str:
+        at = self.pick(max(rank, 7) if atomic else rank)
+        if at is None:
+            return self.simple(atomic)
+        name, has_modes, spins = LOCKS[at]
+        if not has_modes:
+            body = self.body(at + 1, held | {name}, atomic or spins, 3)
+            return f"yield {name}.acquire()\n{body}\nyield {name}.release()"
+        mode = self.random.choice(("SHARED", "SHARED", "EXCLUSIVE"))
+        text = f"yield {name}.acquire({mode})\n{self.body(at + 1, held | {name}, atomic, 3)}\n"
+        if mode == "EXCLUSIVE" and self.random.randrange(2):
+            mode = "SHARED"
+            text += f"yield {name}.demote()\n{self.body(at + 1, held | {name}, atomic, 2)}\n"
+        return f"{text}yield {name}.release({mode})"
+
+    def tried(self, rank: int, held: frozenset[str], atomic: bool) -> str:
+        at = self.pick(0)
+        assert at is not None
+        name, has_modes, spins = LOCKS[at]
+        mode = self.random.choice(("SHARED", "EXCLUSIVE")) if has_modes else ""
+        # Inside, only what is behind both this lock and those already held.
+        inside = self.body(max(rank, at + 1), held | {name}, atomic or spins, 2)
+        return (
+            f"got = yield {name}.try_acquire({mode})\n"
+            f"if got:\n{_indent(inside)}\n    yield {name}.release({mode})"
+            + (f"\nelse:\n{_indent(self.simple(atomic))}" if self.random.randrange(2) else "")
+        )
+
+    def counted(self, rank: int, held: frozenset[str], atomic: bool) -> str:
+        name = self.random.choice(COUNTERS if self.files > 1 else COUNTERS[::2])
+        body = self.body(rank, held | {name}, atomic, 2)
+        return f"yield {name}.inc()\n{body}\n{self.random.choice(('yield', 'x = yield'))} {name}.dec()"
+
+    def drained(self, rank: int, held: frozenset[str], atomic: bool) -> str:
+        if atomic or held:
+            # Whoever has to bring the count to zero may need what this thread holds.
+            return self.simple(atomic)
+        name = self.random.choice(COUNTERS if self.files > 1 else COUNTERS[::2])
+        return f"yield {name}.wait_zero()"
+
+    def branch(self, rank: int, held: frozenset[str], atomic: bool) -> str:
+        left = self.random.choice((*INTEGERS, "x"))
+        test = self.random.choice(
+            (f"{left} % 2 == 0", f"{left} > 3 and x < 6", f"x or {left} > 1", f"not {left} % 3", "thread_id() % 2")
+        )
+        text = f"if {test}:\n{_indent(self.body(rank, held, atomic, 3))}"
+        if self.random.randrange(2):
+            text += f"\nelse:\n{_indent(self.body(rank, held, atomic, 3))}"
+        return text
+
+    def chance(self, rank: int, held: frozenset[str], atomic: bool) -> str:
+        return (
+            f"x = yield choose({self.random.choice((1, 2, 2, 3, 7))})\n"
+            f"if x == 0:\n{_indent(self.body(rank, held, atomic, 2))}"
+        )
+
+    def loop(self, rank: int, held: frozenset[str], atomic: bool) -> str:
+        self.loops += 1
+        index = f"k{self.loops}"
+        turns = self.random.randrange(1, 4)
+        way_out = ""
+        if self.random.randrange(3) == 0:
+            way_out = f"\nif {self.random.choice(INTEGERS)} % 3 == 1:\n    {self.random.choice(('break', 'continue'))}"
+        body = self.body(rank, held, atomic, 2)
+        if self.random.randrange(2):
+            return f"for {index} in range({turns}):\n{_indent(body + way_out)}"
+        return f"{index} = 0\nwhile {index} < {turns}:\n    {index} += 1\n{_indent(body + way_out)}"
+
+    def call(self, rank: int, held: frozenset[str], atomic: bool) -> str:
+        fitting = [sub for sub in self.subs if sub.rank >= rank and not (sub.waits and atomic)]
+        if not fitting:
+            return self.simple(atomic)
+        sub = self.random.choice(fitting)
+        return f"{sub.targets}yield from {sub.name}(mount, near, far, x)"
+
+
+@dataclass(frozen=True)
+class _Sub:
+    """A sub-protocol: how it is called, from which rank on it takes locks, and whether it may sleep."""
+
+    name: str
+    targets: str
+    rank: int
+    waits: bool
+
+
+def _indent(text: str) -> str:
+    return textwrap.indent(text, "    ")
+
+
+def _sub(random: Random, number: int, files: int, subs: list[_Sub]) -> tuple[_Sub, str]:
+    rank = random.choice((0, 2, 5, 7, len(LOCKS)))
+    atomic = random.randrange(3) == 0
+    results, targets = random.choice(
+        (
+            ("", ""),
+            ("return x", "x = "),
+            ("return x + 1, near.size", "x, y = "),
+            ("return near.pages, x, 3", "y, x, x = "),
+        )
+    )
+    writer = _Writer(random, files, subs, budget=random.randrange(2, 8))
+    # Locks held by the caller are not known here: no draining, hence the mark.
+    body = writer.body(max(rank, 7) if atomic else rank, frozenset({"caller's"}), atomic)
+    name = f"sub_{number}"
+    text = f"@protocol\ndef {name}(mount: Mount, near: File, far: File, x: int):\n{_indent(body)}\n"
+    if results:
+        text += f"    {results}\n"
+    return _Sub(name, targets, rank, not atomic), text + "\n"
+
+
+def _program(random: Random, number: int, files: int, subs: list[_Sub], daemon: bool) -> str:
+    writer = _Writer(random, files, subs, budget=random.randrange(6, 40))
+    if random.randrange(8) == 0:
+        writer.fault_at = random.randrange(writer.budget)
+    body = writer.body()
+    if random.randrange(8) == 0:
+        body += "\n" + random.choice(INVERSIONS)
+    if random.randrange(2):
+        body = f"yield begin_io()\n{body}\nyield complete_io()"
+    if daemon:
+        body = f"while True:\n{_indent(body)}\n    yield sleep({random.choice((10, 40))})"
+    else:
+        body = f"for turn in range(turns):\n{_indent(body)}"
+    return (
+        f"@protocol\ndef program_{number}(mount: Mount, near: File, far: File, turns: int):\n"
+        f"    x = turns % 3\n    y = 0\n{_indent(body)}\n    near.pages = near.pages + x + y\n\n"
+    )
+
+
+def random_host(random: Random) -> Host:
+    choose = random.choice
+    return Host(
+        cpus=choose((1, 1, 2, 2, 3, 8)),
+        wakeup_ns=choose((0, 0, 1, 5, 10)),
+        interrupt_ns=choose((0, 1, 5, 10)),
+        wakeup_spread_ns=choose((0, 0, 0, 5)),
+        switch_ns=choose((0, 0, 1, 5)),
+        spin_handoff_ns=choose((0, 1, 5)),
+        cache_line_ns=choose((0, 0, 1, 5)),
+        timeslice_ns=choose((0, 0, 1, 10, 30)),
+        rwlock=choose(("fifo", "spinning")),
+        mutex=choose(("barging", "fifo")),
+        path_ns={"step": choose((0, 5, 7))},
+    )
+
+
+def random_device(random: Random) -> Device:
+    choose = random.choice
+    return SimpleDevice(
+        latency_ns=choose((0, 1, 5, 10, 40)),
+        latency_distribution=choose(("fixed", "fixed", "exponential")),
+        iops_cap=choose((0, 0, 10**9, 2 * 10**8, 3 * 10**7)),
+        bandwidth_mb_s=choose((0, 0, 10**5, 10**6, 3 * 10**6)),
+        queue_depth=choose((1, 1, 2, 3, 32)),
+    )
+
+
+def random_source(random: Random, files: int, programs: list[bool]) -> str:
+    """The text of a module with a program for each entry of `programs` (True: a daemon)."""
+    subs: list[_Sub] = []
+    text = HEADER
+    for number in range(random.randrange(4)):
+        sub, sub_text = _sub(random, number, files, subs)
+        subs.append(sub)
+        text += sub_text
+    for number, daemon in enumerate(programs):
+        text += _program(random, number, files, subs, daemon)
+    return text
+
+
+@dataclass(frozen=True)
+class RandomSystem:
+    """A system to run, and the text of its protocols for the report of a difference."""
+
+    system: System
+    source: str
+
+
+def random_system(random: Random) -> RandomSystem:
+    """Everything by chance: protocols, machine, threads, goals and limits."""
+    files = random.choice((1, 1, 2, 3))
+    count = random.choice((1, 2, 2, 3, 3, 4, 4, 6, 8))
+    daemons = [count > 1 and number == count - 1 and random.randrange(4) == 0 for number in range(count)]
+    # Some threads share a program.
+    own_programs = max(1, min(count, random.choice((1, 2, 3))))
+    programs = [daemons[-1] and number == own_programs for number in range(own_programs + daemons[-1])]
+    source = random_source(random, files, programs)
+    made = module(source, header="")
+    mount = made.Mount(files=[made.File(size=random.randrange(4)) for _ in range(files)])
+    threads = []
+    for number, daemon in enumerate(daemons):
+        near, far = sorted(random.sample(range(files), 2)) if files > 1 else (0, 0)
+        program = getattr(made, f"program_{own_programs if daemon else number % own_programs}")
+        turns = random.choice((1, 3, 5, 8))
+        threads.append(Thread(program, (mount, mount.files[near], mount.files[far], turns), daemon))
+    system = System(
+        threads=threads,
+        host=random_host(random),
+        device=random_device(random),
+        seed=random.randrange(2**31),
+        ios=random.choice((0, 0, 5, 20)),
+        warmup_ios=random.choice((0, 0, 1, 2)),
+        batch_ios=random.choice((0, 1, 2)),
+        time_limit_ns=random.choice((0, 0, 0, 0, 200, 2000)),
+        max_effects=random.choice((*[MOST_EFFECTS] * 7, 100)),
+        log=True,
+        ghosts=random.randrange(4) == 0,
+    )
+    used_constants = {"WAY": random.choice((2, 3))} if "WAY" in source.removeprefix(HEADER) else {}
+    return RandomSystem(replace(system, constants=used_constants), source)
