@@ -184,7 +184,8 @@ def _ratios(experiment: Experiment, outcome: Outcome) -> tuple[dict[Key, Interva
 
 def breakdown(result: CellResult) -> Breakdown:
     """Say where an I/O of a cell spends its time, and what limits IOPS."""
-    per_io = {name: total / result.ios for name, total in result.time_by_category_ns.items() if total}
+    spent = result.time_by_category_ns
+    per_io = {_category(name, spent): total / result.ios for name, total in spent.items() if total}
     per_io = dict(sorted(per_io.items(), key=lambda item: -item[1]))
     utilisation = {
         name: busy / (servers * result.window_ns) for name, (busy, servers) in result.busy_ns.items() if servers
@@ -198,6 +199,12 @@ def breakdown(result: CellResult) -> Breakdown:
         utilisation=utilisation,
         binding=_binding(per_io, utilisation),
     )
+
+
+def _category(name: str, all_names: Mapping[str, int]) -> str:
+    """A lock that has one mode only is called by its name alone."""
+    plain = name.removesuffix(" exclusive")
+    return plain if name.startswith("wait ") and f"{plain} shared" not in all_names else name
 
 
 def _binding(per_io_ns: Mapping[str, float], utilisation: Mapping[str, float]) -> str:

@@ -19,7 +19,7 @@ from fssim.experiment.definition import Experiment, load_experiment
 from fssim.experiment.output import Folder, write_text
 from fssim.experiment.progress import show_progress
 from fssim.experiment.report import Report
-from fssim.experiment.runner import Outcome, plan, run_cells, warm_up, workers
+from fssim.experiment.runner import Outcome, Workers, plan, run_cells, warm_up, workers
 from fssim.experiment.tables import Key
 from fssim.workload.sysbench import PATTERNS, check_block_size
 
@@ -129,9 +129,9 @@ def choose_cell(experiment: Experiment, given: str | None) -> Key:
     grid = experiment.definition.grid
     if given is None:
         wanted = experiment.definition.cell
-        pattern = wanted.pattern if wanted.pattern in grid.patterns else grid.patterns[0]
+        own = wanted.pattern if wanted.pattern in grid.patterns else grid.patterns[0]
         return Key(
-            pattern,
+            own,
             min(grid.block_sizes_bytes, key=lambda size: abs(size - wanted.block_size_bytes)),
             min(grid.threads, key=lambda count: abs(count - wanted.threads)),
         )
@@ -186,6 +186,14 @@ def _write(report: Report, folder: Folder, csv_file: Path | None, json_file: Pat
         write_text(json_file, everything)
 
 
-def _draw(report: Report, folder: Folder, pool: object, tasks: Sequence[Task]) -> None:
+def _draw(report: Report, folder: Folder, pool: Workers, tasks: Sequence[Task]) -> None:
     """Draw the figures in the processes that ran the cells, then write the page that embeds them."""
-    raise NotImplementedError
+    from fssim.experiment.figures import draw, figure_order, figure_tasks
+    from fssim.report.page import Picture, page
+
+    pictures = []
+    for name, caption, png, svg in pool.run_all(draw, figure_tasks(report, tasks)):
+        folder.write_bytes(f"{name}.png", png)
+        folder.write_bytes(f"{name}.svg", svg)
+        pictures.append(Picture(name, caption, svg.decode()))
+    folder.write("report.html", page(report, sorted(pictures, key=lambda picture: figure_order(picture.name))))

@@ -12,6 +12,8 @@ from fssim.experiment.definition import Experiment
 from fssim.experiment.runner import Outcome
 from fssim.experiment.tables import Key
 
+MOST_MISSES_NAMED = 3
+
 
 @dataclass(frozen=True)
 class Report:
@@ -127,7 +129,9 @@ def _claims(report: Report) -> str:
     missed = [claim for claim in report.findings.claims if claim.holds is False]
     text = f"{len(held)} of {len(held) + len(missed)} hold"
     if missed:
-        text += "; missed: " + "; ".join(f"{claim.text} ({claim.found})" for claim in missed)
+        text += "; missed: " + "; ".join(f"{claim.text} ({claim.found})" for claim in missed[:MOST_MISSES_NAMED])
+        if len(missed) > MOST_MISSES_NAMED:
+            text += f"; and {len(missed) - MOST_MISSES_NAMED} more, see the claims below"
     return text
 
 

@@ -91,13 +91,13 @@ def _ratios(report: Report) -> Iterable[RichTable]:
             return Text("-")
         text = Text(f"{ratio.value:.2f}", style=_direction_style(ratio.low, ratio.high))
         measured = report.findings.measured_ratios.get(key)
-        text.append(f"\n{ratio.low:.2f}-{ratio.high:.2f}", style="dim")
+        text.append(f"\n±{(ratio.high - ratio.low) / 2:.2f}", style="dim")
         text.append(f"\n{measured:.2f}" if measured is not None else "\n-", style="dim")
         return text
 
     for pattern in report.experiment.definition.grid.patterns:
         title = f"Ratio of IOPS: {report.after} / {report.before}, {pattern}"
-        yield _matrix(report.experiment, title, pattern, cell, "predicted\n95 % from-to\nmeasured")
+        yield _matrix(report.experiment, title, pattern, cell, "predicted\n95 % int.\nmeasured")
 
 
 def _direction_style(low: float, high: float) -> str:
@@ -160,7 +160,7 @@ def _breakdown(report: Report) -> RichTable:
     """Thread time of an I/O by what it is spent on, a column a filesystem, and what limits."""
     pattern, size, threads = report.cell
     table = RichTable(
-        title=f"Where the time of an I/O goes, in us: {pattern}, {size_text(size)}, {threads} threads",
+        title=f"Where the time of an I/O goes, in µs: {pattern}, {size_text(size)}, {threads} threads",
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
@@ -197,7 +197,7 @@ def _print_locks(console: Console, report: Report, breakdown: Breakdown) -> None
     pattern, size, threads = breakdown.key
     locks = report.outcome.cells[breakdown.filesystem, breakdown.key].locks
     console.print(
-        f"\nLocks, times in us: {breakdown.filesystem}, {pattern}, {size_text(size)}, {threads} threads", style="bold"
+        f"\nLocks, times in µs: {breakdown.filesystem}, {pattern}, {size_text(size)}, {threads} threads", style="bold"
     )
     console.print(compact_lock_stat(locks), highlight=False, soft_wrap=True, markup=False)
 

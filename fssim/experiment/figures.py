@@ -1,0 +1,213 @@
+"""Which figures an experiment has, and their data."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fssim.experiment.analysis import Comparison
+from fssim.experiment.cells import Task, simulate
+from fssim.experiment.report import Report, size_text
+from fssim.experiment.tables import Key
+from fssim.plot.bars import TimePerIo
+from fssim.plot.heatmap import MatrixComparison, RatioMatrix
+from fssim.plot.scaling import Curve, ScalingCurves
+from fssim.plot.spans import completions_of, holds_of, spans_of
+from fssim.plot.style import Drawable, render
+from fssim.plot.timeline import Lanes, LockTimeline
+
+if TYPE_CHECKING:
+    import numpy as np
+
+TIMELINE_THREADS = 4
+TIMELINE_SKIP_IOS = 8  # the start, where all threads begin at once, is not typical
+TIMELINE_IOS = 6
+
+
+@dataclass(frozen=True)
+class TimelineTask:
+    """The runs of a lock timeline: a cell with few threads, before and after, drawn where they are run."""
+
+    tasks: tuple[Task, ...]
+    name: str
+    title: str
+    caption: str
+
+    def figure(self) -> LockTimeline:
+        """Run the cells with their event logs and cut out a few I/Os; the first run decides how long that is."""
+        results = [simulate(task, log=True) for task in self.tasks]
+        first = completions_of(results[0])
+        length_ns = first[TIMELINE_SKIP_IOS + TIMELINE_IOS] - first[TIMELINE_SKIP_IOS]
+        panels = []
+        for task, result in zip(self.tasks, results, strict=True):
+            completions = completions_of(result)
+            start = completions[TIMELINE_SKIP_IOS]
+            end = start + length_ns
+            count = sum(start < time <= end for time in completions)
+            panels.append(
+                Lanes(
+                    title=f"{task.filesystem}: {count} reads complete in {length_ns / 1000:.0f} µs",
+                    threads=task.key.threads,
+                    start_ns=start,
+                    spans=tuple(span for span in spans_of(result) if span.end_ns > start and span.start_ns < end),
+                    holds=tuple(hold for hold in holds_of(result) if hold.end_ns > start and hold.start_ns < end),
+                    lock="iolock",
+                )
+            )
+        return LockTimeline(self.name, self.caption, self.title, length_ns, tuple(panels))
+
+
+def figure_tasks(report: Report, tasks: Sequence[Task]) -> list[Drawable | TimelineTask]:
+    """Return the figures of a report, the slowest to draw first."""
+    figures: list[Drawable | TimelineTask] = list(_scaling(report))
+    figures += [_matrix_comparison(report, comparison) for comparison in report.findings.comparisons]
+    figures += _ratios(report)
+    figures += _timeline(report, tasks)
+    figures += _time_per_io(report)
+    return figures
+
+
+def draw(figure: Drawable | TimelineTask) -> tuple[str, str, bytes, bytes]:
+    """Draw one figure; return its name, caption, PNG and SVG."""
+    drawable = figure.figure() if isinstance(figure, TimelineTask) else figure
+    name, png, svg = render(drawable)
+    return name, drawable.caption, png, svg
+
+
+def figure_order(name: str) -> tuple[int, str]:
+    """Sort key: the order in which a reader wants the figures."""
+    kinds = ("scaling", "ratio", "timeline", "time-per-io", "matrix")
+    return next((n for n, kind in enumerate(kinds) if name.startswith(kind)), len(kinds)), name
+
+
+def _array(report: Report, pattern: str, value: Callable[[Key], float | None]) -> np.ndarray:
+    import numpy as np
+
+    grid = report.experiment.definition.grid
+    values = [
+        [value(Key(pattern, size, threads)) for threads in grid.threads] for size in sorted(grid.block_sizes_bytes)
+    ]
+    return np.array([[np.nan if v is None else v for v in row] for row in values], dtype=float)
+
+
+def _axes(report: Report) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    grid = report.experiment.definition.grid
+    return tuple(size_text(size) for size in sorted(grid.block_sizes_bytes)), tuple(map(str, grid.threads))
+
+
+def _matrix_comparison(report: Report, comparison: Comparison) -> MatrixComparison:
+    rows, columns = _axes(report)
+    role = (
+        "a prediction: never used in a fit" if comparison.is_prediction else "calibration: the machine was fitted to it"
+    )
+    found = comparison.summary
+    return MatrixComparison(
+        name=f"matrix-{comparison.filesystem}-{comparison.pattern}-{comparison.reference.label}",
+        caption=f"{comparison.filesystem}, {comparison.pattern}: predicted and measured IOPS and the error in per cent "
+        f"(median {found.median:.1f}, p90 {found.p90:.1f}, max {found.max:.1f}). "
+        f"Measured: {comparison.reference.label}, {comparison.reference.reference.source}; {role}.",
+        title=f"{comparison.filesystem}, {comparison.pattern} ({role})",
+        rows=rows,
+        columns=columns,
+        predicted=_array(report, comparison.pattern, comparison.predicted.get),
+        measured=_array(report, comparison.pattern, comparison.measured.get),
+    )
+
+
+def _ratios(report: Report) -> Iterator[RatioMatrix]:
+    rows, columns = _axes(report)
+    ratios, measured = report.findings.ratios, report.findings.measured_ratios
+    for pattern in report.experiment.definition.grid.patterns:
+        if not any(key.pattern == pattern for key in ratios):
+            continue
+        yield RatioMatrix(
+            name=f"ratio-{pattern}",
+            caption=f"IOPS of {report.after} over IOPS of {report.before}, {pattern}.",
+            title=f"IOPS after / before, {pattern}",
+            rows=rows,
+            columns=columns,
+            predicted=_array(report, pattern, lambda key: ratios[key].value if key in ratios else None),
+            measured=_array(report, pattern, measured.get),
+        )
+
+
+def _scaling(report: Report) -> Iterator[ScalingCurves]:
+    """Curves with a band: the larger of the run's own interval and what the fit missed by in its own tables."""
+    grid = report.experiment.definition.grid
+    # The calibration error is the least that a prediction for another filesystem may be trusted with.
+    fitted = [c.summary.p90 for c in report.findings.comparisons if not c.is_prediction]
+    margin = max(fitted, default=0.0) / 100
+    band = f"± {margin:.0%}, the 90th percentile of the calibration error" if fitted else "95 % interval of the run"
+    for pattern in grid.patterns:
+        panels = tuple(
+            (size_text(size), tuple(_curves(report, pattern, size, margin))) for size in sorted(grid.block_sizes_bytes)
+        )
+        if all(curves for _, curves in panels):
+            yield ScalingCurves(
+                name=f"scaling-{pattern}",
+                caption=f"IOPS over threads by block size, {pattern}: lines predicted, points measured; band: {band}.",
+                title=f"IOPS over threads, {pattern}",
+                panels=panels,
+                band=band,
+            )
+
+
+def _curves(report: Report, pattern: str, size: int, margin: float) -> Iterator[Curve]:
+    for variant in report.experiment.definition.variants:
+        cells = {
+            key.threads: result.iops
+            for (filesystem, key), result in report.outcome.cells.items()
+            if filesystem == variant.filesystem and key.pattern == pattern and key.block_size_bytes == size
+        }
+        if not cells:
+            continue
+        measured = next(
+            (
+                c.measured
+                for c in report.findings.comparisons
+                if c.filesystem == variant.filesystem and c.pattern == pattern
+            ),
+            {},
+        )
+        yield Curve(
+            label=variant.filesystem,
+            predicted={n: iops.value for n, iops in cells.items()},
+            low={n: min(iops.low, iops.value / (1 + margin)) for n, iops in cells.items()},
+            high={n: max(min(iops.high, iops.value * 10), iops.value * (1 + margin)) for n, iops in cells.items()},
+            measured={key.threads: value for key, value in measured.items() if key.block_size_bytes == size},
+            secondary=variant.role == "context",
+        )
+
+
+def _time_per_io(report: Report) -> Iterator[TimePerIo]:
+    breakdowns = report.findings.breakdowns
+    if not breakdowns:
+        return
+    pattern, size, threads = report.cell
+    yield TimePerIo(
+        name="time-per-io",
+        caption="Thread time of one I/O by what it is spent on. "
+        + " ".join(f"{b.filesystem}: limited by {b.binding}." for b in breakdowns),
+        title=f"Where the time of an I/O goes: {pattern}, {size_text(size)}, {threads} threads",
+        labels=tuple(b.filesystem for b in breakdowns),
+        per_io_ns=tuple(dict(b.per_io_ns) for b in breakdowns),
+    )
+
+
+def _timeline(report: Report, tasks: Sequence[Task]) -> Iterator[TimelineTask]:
+    names = [name for name in (report.before, report.after) if name is not None]
+    if not names:
+        return
+    key = Key(report.cell.pattern, report.cell.block_size_bytes, TIMELINE_THREADS)
+    runs = tuple(
+        dataclasses.replace(tasks[0], filesystem=name, key=key, ios=10 * TIMELINE_IOS * TIMELINE_THREADS, warmup_ios=0)
+        for name in names
+    )
+    yield TimelineTask(
+        tasks=runs,
+        name="timeline",
+        title=f"Four threads: {key.pattern}, {size_text(key.block_size_bytes)}",
+        caption="What four threads do over a few I/Os. Bars: the state of a thread; strips: how it holds the iolock.",
+    )
