@@ -25,9 +25,26 @@ class SimpleDevice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class FlashDevice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="flash"):
-    """A flash SSD: channels, chips with a page register, channel and bus transfers, a write cache."""
+    """A flash SSD: channels, chips with two page registers, channel and bus transfers, a write cache.
+
+    `docs/flash.md` says what the parameters mean.  A rate in picoseconds per byte is 1,000,000 / (MB/s).
+    """
 
     channels: Count
+    chips_per_channel: Count = 1
+    page_bytes: Count
+    channel_rotation: NotNegative = 0
+    command_ns: Nanoseconds = 0
+    page_load_ns: Nanoseconds
+    channel_command_ns: Nanoseconds = 0
+    channel_ps_per_byte: NotNegative
+    decode_ps_per_byte: NotNegative = 0
+    decode_limit_bytes: NotNegative = 2048
+    bus_ps_per_byte: NotNegative
+    write_bus_ps_per_byte: NotNegative = 0
+    write_cache_bytes: NotNegative = 0
+    drain_ps_per_byte: NotNegative = 0
+    write_ns: Nanoseconds = 0
 
 
 Device = SimpleDevice | FlashDevice
