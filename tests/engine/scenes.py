@@ -28,6 +28,7 @@ class Box(Shared):
     other: RWLock
     mutex: Mutex
     spin: SpinLock
+    latch: SpinLock
     count: Counter
     value: int
 
