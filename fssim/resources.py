@@ -42,5 +42,5 @@ def find(given: str, folder: Path, what: str) -> Path:
     if path.is_file():
         return path
     if looks_like_a_path:
-        raise UserError(f"{given}: no such file; name a {what} file or one of: {', '.join(names(folder))}")
+        raise UserError(f"{given}: no such file; known by name: {', '.join(names(folder)) or 'none'}")
     raise UserError(f"unknown {what} {given!r}{nearest(given, names(folder))}")

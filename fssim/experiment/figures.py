@@ -208,6 +208,6 @@ def _timeline(report: Report, tasks: Sequence[Task]) -> Iterator[TimelineTask]:
     yield TimelineTask(
         tasks=runs,
         name="timeline",
-        title=f"Four threads: {key.pattern}, {size_text(key.block_size_bytes)}",
+        title=f"What {key.threads} threads do: {key.pattern}, {size_text(key.block_size_bytes)}",
         caption="What four threads do over a few I/Os. Bars: the state of a thread; strips: how it holds the iolock.",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,13 +14,17 @@ from fssim import resources
 from fssim.engine import ENGINES
 from fssim.errors import UserError, nearest
 from fssim.experiment.analysis import analyse
-from fssim.experiment.cells import Task, versions
+from fssim.experiment.cells import versions
 from fssim.experiment.definition import Experiment, load_experiment
-from fssim.experiment.output import Folder, write_text
+from fssim.experiment.figures import draw, figure_order, figure_tasks
+from fssim.experiment.output import Folder, results_csv, results_json, write_text
 from fssim.experiment.progress import show_progress
 from fssim.experiment.report import Report
-from fssim.experiment.runner import Outcome, Workers, plan, run_cells, warm_up, workers
+from fssim.experiment.runner import Outcome, plan, run_cells, warm_up, workers
 from fssim.experiment.tables import Key
+from fssim.experiment.terminal import print_report
+from fssim.report.lock_stat import lock_stat
+from fssim.report.page import Picture, page
 from fssim.workload.sysbench import PATTERNS, check_block_size
 
 
@@ -56,6 +60,7 @@ def run_job(
     """
     if engine not in ENGINES:
         raise UserError(f"engine {engine!r} does not exist{nearest(engine, ENGINES)}")
+    check_grid(threads or (), block_sizes or (), patterns or ())
     loaded = restrict(load_experiment(experiment, machine), seed, threads, block_sizes, patterns)
     chosen = choose_cell(loaded, cell)
     folder = Folder(out or Path("results") / loaded.name)
@@ -79,12 +84,10 @@ def run_job(
             engine=engine,
             versions=versions(),
         )
-        _print(report, folder)
+        figures = pool.start(draw, figure_tasks(report, tasks))  # they are drawn while this process prints and writes
+        print_report(report, folder.path)
         _write(report, folder, csv_file, json_file)
-        try:
-            _draw(report, folder, pool, tasks)
-        except KeyboardInterrupt:
-            return 130
+        _write_figures(report, folder, figures)
     if outcome.interrupted:
         return 130
     if outcome.failures:
@@ -97,6 +100,18 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def check_grid(threads: Sequence[int], block_sizes: Sequence[int], patterns: Sequence[str]) -> None:
+    """Raise `UserError` for a number of threads, a block size or a pattern that cannot run."""
+    for pattern in patterns:
+        if pattern not in PATTERNS:
+            raise UserError(f"unknown pattern {pattern!r}{nearest(pattern, PATTERNS)}")
+    for block_size_bytes in block_sizes:
+        check_block_size(block_size_bytes)
+    for count in threads:
+        if count < 1:
+            raise UserError(f"{count} threads: at least one is needed")
+
+
 def restrict(
     experiment: Experiment,
     seed: int | None = None,
@@ -104,16 +119,8 @@ def restrict(
     block_sizes: Sequence[int] | None = None,
     patterns: Sequence[str] | None = None,
 ) -> Experiment:
-    """Return the experiment with what the command line overrides; values that cannot run are a `UserError`."""
+    """Return the experiment with what the command line overrides."""
     definition = experiment.definition
-    for pattern in patterns or ():
-        if pattern not in PATTERNS:
-            raise UserError(f"unknown pattern {pattern!r}{nearest(pattern, PATTERNS)}")
-    for block_size_bytes in block_sizes or ():
-        check_block_size(block_size_bytes)
-    for count in threads or ():
-        if count < 1:
-            raise UserError(f"{count} threads: at least one is needed")
     grid = msgspec.structs.replace(
         definition.grid,
         patterns=list(patterns or definition.grid.patterns),
@@ -163,17 +170,8 @@ def _nothing(outcome: Outcome) -> int:
     return 130
 
 
-def _print(report: Report, folder: Folder) -> None:
-    from fssim.experiment.terminal import print_report
-
-    print_report(report, folder.path)
-
-
 def _write(report: Report, folder: Folder, csv_file: Path | None, json_file: Path | None) -> None:
     """Write the data files; the figures and the page that embeds them come later."""
-    from fssim.experiment.output import results_csv, results_json
-    from fssim.report.lock_stat import lock_stat
-
     table, everything = results_csv(report), results_json(report)
     folder.write("results.csv", table)
     folder.write("results.json", everything)
@@ -186,13 +184,10 @@ def _write(report: Report, folder: Folder, csv_file: Path | None, json_file: Pat
         write_text(json_file, everything)
 
 
-def _draw(report: Report, folder: Folder, pool: Workers, tasks: Sequence[Task]) -> None:
-    """Draw the figures in the processes that ran the cells, then write the page that embeds them."""
-    from fssim.experiment.figures import draw, figure_order, figure_tasks
-    from fssim.report.page import Picture, page
-
+def _write_figures(report: Report, folder: Folder, figures: Iterable[tuple[str, str, bytes, bytes]]) -> None:
+    """Write the figures as they are drawn, then the page that embeds them."""
     pictures = []
-    for name, caption, png, svg in pool.run_all(draw, figure_tasks(report, tasks)):
+    for name, caption, png, svg in figures:
         folder.write_bytes(f"{name}.png", png)
         folder.write_bytes(f"{name}.svg", svg)
         pictures.append(Picture(name, caption, svg.decode()))

@@ -8,9 +8,9 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,30 +75,29 @@ class Workers:
             context = multiprocessing.get_context(method)
             self.pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupt)
 
-    def run_all(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
-        """Yield the results as they come.  An exception of a task is raised here."""
+    def start(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[Any, None, None]:
+        """Begin the tasks and return their results as they come; an exception of a task is raised there.
+
+        Without processes the tasks are run when the results are asked for.
+        """
         if self.pool is None:
-            yield from map(function, tasks)
-            return
-        waiting: set[Future[Any]] = set()
-        upcoming = iter(tasks)
-        # A few tasks a worker are handed out at a time: enough to keep it busy, few enough to stop at once.
-        for task in upcoming:
-            waiting.add(self.pool.submit(function, task))
-            if len(waiting) >= 4 * self.jobs:
-                break
-        while waiting:
-            done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            for future in done:
-                for task in upcoming:
-                    waiting.add(self.pool.submit(function, task))
-                    break
-                yield future.result()
+            return (function(task) for task in tasks)
+        return _results([self.pool.submit(function, task) for task in tasks])
 
     def close(self) -> None:
         """End the processes; tasks that have not begun are dropped."""
         if self.pool is not None:
             self.pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _results(futures: Sequence[Future[Any]]) -> Generator[Any, None, None]:
+    """Yield results as they come; tasks that have not begun are dropped if nobody wants the rest."""
+    try:
+        for future in as_completed(futures):
+            yield future.result()
+    finally:
+        for future in futures:
+            future.cancel()
 
 
 @contextmanager
@@ -115,13 +114,14 @@ def run_cells(tasks: Sequence[Task], pool: Workers, progress: Callable[[Outcome]
     """Run the tasks; `progress` is called with the state after every cell.  Ctrl-C ends it with what is finished."""
     outcome = Outcome(planned=len(tasks))
     begin = time.monotonic()
-    try:
-        for result in pool.run_all(run_cell, tasks):
-            outcome.add(result)
-            outcome.seconds = time.monotonic() - begin
-            progress(outcome)
-    except KeyboardInterrupt:
-        outcome.interrupted = True
+    with closing(pool.start(run_cell, tasks)) as results:
+        try:
+            for result in results:
+                outcome.add(result)
+                outcome.seconds = time.monotonic() - begin
+                progress(outcome)
+        except KeyboardInterrupt:
+            outcome.interrupted = True
     outcome.seconds = time.monotonic() - begin
     return outcome
 

@@ -69,6 +69,7 @@ class ScalingCurves:
         for axis in axes[-1, :]:
             axis.set_xlabel("threads")
         handles, labels = axes.flat[0].get_legend_handles_labels()
+        figure.text(0.985, 1 - 0.22 / height, f"band: {self.band}", ha="right", fontsize=8.5, color="#444444")
         figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False, fontsize=8.5)
         return figure
 
@@ -97,13 +98,13 @@ def _draw_curve(axis: Axes, curve: Curve, colour: str, marker: str) -> None:
 
 
 def _scales(axis: Axes, threads: list[int]) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+    from matplotlib.ticker import FuncFormatter, NullLocator
 
     axis.set_xscale("log", base=2)
     axis.set_yscale("log")
     axis.set_xticks(threads, [str(n) for n in threads])
     axis.xaxis.set_minor_locator(NullLocator())
     axis.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value).replace(".0", "")))
-    axis.yaxis.set_minor_formatter(NullFormatter())
+    axis.yaxis.set_minor_locator(NullLocator())  # minor ticks would be half of the time of drawing
     axis.grid(True, which="major", color="#E4E4E4", linewidth=0.7)
     axis.set_axisbelow(True)

@@ -89,7 +89,9 @@ def render(drawable: Drawable) -> tuple[str, bytes, bytes]:
     """Draw a figure once; return its name and its PNG and SVG files."""
     figure = drawable.draw()
     png, svg = io.BytesIO(), io.BytesIO()
-    figure.savefig(png, format="png", dpi=RESOLUTION_DPI, metadata={"Software": "fssim"})
+    figure.savefig(
+        png, format="png", dpi=RESOLUTION_DPI, metadata={"Software": "fssim"}, pil_kwargs={"compress_level": 4}
+    )
     figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "fssim"})
     return drawable.name, png.getvalue(), svg.getvalue()
 

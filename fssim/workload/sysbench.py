@@ -128,5 +128,8 @@ def check_block_size(block_size_bytes: int) -> None:
 
 @cache
 def _file_set_of(inode: type[Shared]) -> type[FileSet]:
-    """The class of file sets that hold inodes of this class: it narrows one field, so that protocols fit together."""
-    return type("FileSet", (FileSet,), {"__annotations__": {"inodes": list[inode]}})  # type: ignore[valid-type]
+    """The class of file sets that hold inodes of this class: it narrows one field, so that protocols fit together.
+
+    Lock tables call its mutex "sysbench.mutex".
+    """
+    return type("sysbench", (FileSet,), {"__annotations__": {"inodes": list[inode]}})  # type: ignore[valid-type]
