@@ -32,7 +32,7 @@ ASSERTION_FAILED = "assertion failed"
 class Waiting:
     """A thread that can never go on.
 
-    `lock`: name of what it waits for, "" if nothing (its I/O or timer was lost, which is a fault of the engine).
+    `lock`: name of what it waits for, "" if it waits for a CPU (all are taken by spinners).
     `mode`: 1 shared, 2 exclusive, 0 for a counter.  `holders`: thread and mode of those who hold the lock.
     """
 
@@ -48,7 +48,7 @@ def deadlock(waiting: Iterable[Waiting]) -> str:
     sentences = []
     for entry in waiting:
         mode = f" {MODE_NAMES[entry.mode]}" if entry.mode else ""
-        sentence = f"thread {entry.thread} waits for {entry.lock}{mode} (line {entry.line})"
+        sentence = f"thread {entry.thread} waits for {entry.lock or 'a CPU'}{mode} (line {entry.line})"
         if entry.holders:
             held = ", ".join(f"thread {thread} {MODE_NAMES[mode]}" for thread, mode in sorted(entry.holders))
             sentence += f" held by {held}"

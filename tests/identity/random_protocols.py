@@ -10,7 +10,7 @@ import textwrap
 from dataclasses import dataclass, replace
 from random import Random
 
-from fssim.machine.device import Device, SimpleDevice
+from fssim.machine.device import Device, FlashDevice, SimpleDevice
 from fssim.machine.host import Host
 from fssim.system import System, Thread
 from tests.protocol.source import module
@@ -355,12 +355,36 @@ def random_host(random: Random) -> Host:
 
 def random_device(random: Random) -> Device:
     choose = random.choice
+    if random.randrange(2):
+        return random_flash(random)
     return SimpleDevice(
         latency_ns=choose((0, 1, 5, 10, 40)),
         latency_distribution=choose(("fixed", "fixed", "exponential")),
         iops_cap=choose((0, 0, 10**9, 2 * 10**8, 3 * 10**7)),
         bandwidth_mb_s=choose((0, 0, 10**5, 10**6, 3 * 10**6)),
         queue_depth=choose((1, 1, 2, 3, 32)),
+    )
+
+
+def random_flash(random: Random) -> FlashDevice:
+    """Small pages, so that requests are cut into several chunks, and a cache that holds a few writes or none."""
+    choose = random.choice
+    return FlashDevice(
+        channels=choose((1, 2, 3, 4)),
+        chips_per_channel=choose((1, 1, 2, 3)),
+        page_bytes=choose((512, 1000, 4096, 16384)),
+        channel_rotation=choose((0, 0, 1, 2)),
+        command_ns=choose((0, 0, 5, 10)),
+        page_load_ns=choose((0, 5, 20, 50)),
+        channel_command_ns=choose((0, 0, 5)),
+        channel_ps_per_byte=choose((0, 1, 5, 10)),
+        decode_ps_per_byte=choose((0, 0, 5)),
+        decode_limit_bytes=choose((0, 512, 2048)),
+        bus_ps_per_byte=choose((0, 1, 5)),
+        write_bus_ps_per_byte=choose((0, 1, 5)),
+        write_cache_bytes=choose((0, 1024, 8192, 100_000)),
+        drain_ps_per_byte=choose((0, 2, 10, 20)),
+        write_ns=choose((0, 5, 10)),
     )
 
 

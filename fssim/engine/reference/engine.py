@@ -15,6 +15,7 @@ from fssim.engine.objects import NamedPrimitive, Objects, walk
 from fssim.engine.reference.counters import WaitedCounter
 from fssim.engine.reference.devices import Completion, SimpleStorage, StorageDevice
 from fssim.engine.reference.effects import Interpreter
+from fssim.engine.reference.flash import FlashStorage
 from fssim.engine.reference.locks import FifoMutex, FifoRWLock, Lock, SpinLock
 from fssim.engine.reference.scheduler import Scheduler
 from fssim.engine.reference.simulation import Finished, Simulation
@@ -140,7 +141,7 @@ def make_device(parameters: Device, simulation: Simulation, complete: Completion
     """Build the device of the machine."""
     if isinstance(parameters, SimpleDevice):
         return SimpleStorage(parameters, simulation, complete)
-    raise NotImplementedError(type(parameters).__name__)
+    return FlashStorage(parameters, simulation, complete)
 
 
 def _own_copy(threads: Sequence[Thread]) -> list[Thread]:

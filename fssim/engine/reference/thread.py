@@ -83,11 +83,13 @@ class SimThread:
 
     @property
     def line(self) -> int:
-        """Source line of the effect the thread has issued, in the innermost sub-protocol; 0 when it has ended."""
+        """Source line of the thread's last effect, in the innermost sub-protocol; 0 before the first and at the end."""
         generator = self.generator
+        if not generator.gi_suspended:
+            return 0
         while isinstance(generator.gi_yieldfrom, GeneratorType):
             generator = generator.gi_yieldfrom
-        return generator.gi_frame.f_lineno if generator.gi_frame is not None else 0
+        return generator.gi_frame.f_lineno
 
     def draw(self) -> int:
         """The thread's next 64 random bits."""
