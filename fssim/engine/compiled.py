@@ -19,6 +19,12 @@ from fssim.engine import objects
 from fssim.engine.random import TABLE
 from fssim.protocol import bytecode
 
+
+def _numbers(count: int) -> Any:
+    """Return 0 ... count-1 as numpy integers: numba compiles a function anew for every Python integer passed to it."""
+    return np.arange(count, dtype=np.int64)
+
+
 # --- opcodes, in the order of bytecode.OPERANDS
 
 (
@@ -26,9 +32,9 @@ from fssim.protocol import bytecode
     MOV, ADD, SUB, MUL, DIV, MOD, AND, OR, XOR, SHL, SHR, MIN, MAX, LT, LE, EQ, NE, NEG, NOT, INV, TID, NOW,
     LOAD, STORE, LOADX, LEN,
     ACQUIRE, TRY, RELEASE, DEMOTE, INC, DEC, WAITZERO, CPU, SLEEP, READ, WRITE, CHOOSE, EXPONENTIAL, BEGIN, COMPLETE, ASSERT,
-) = range(51)  # fmt: skip
-LOG_GRANT, LOG_RESUME, LOG_DEVICE_DONE, LOG_END = 100, 101, 102, 103
-SHARED, EXCLUSIVE = 1, 2
+) = _numbers(51)  # fmt: skip
+LOG_GRANT, LOG_RESUME, LOG_DEVICE_DONE, LOG_END = 100 + _numbers(4)
+SHARED, EXCLUSIVE = 1 + _numbers(2)
 NO_PROGRESS_LIMIT = 1_000_000
 HANDOFF_AFTER_NS = 4_000_000
 READER_BATCH = 256
@@ -42,7 +48,9 @@ _SAME = (
     and READER_BATCH == objects.READER_BATCH
 )
 if not _SAME:
-    raise ImportError("fssim/engine/compiled.py repeats numbers of bytecode.py or objects.py that have changed; adapt it")
+    raise ImportError(
+        "fssim/engine/compiled.py repeats numbers of bytecode.py or objects.py that have changed; adapt it"
+    )
 
 INSTRUCTION = bytecode.WIDTH + 1  # the last word is the source line
 LINE = bytecode.WIDTH
@@ -51,77 +59,106 @@ LINE = bytecode.WIDTH
 
 (
     # position of the run
-    TIME, CURRENT, SEQUENCE, HEAP_SIZE, RING_FIRST, RING_COUNT, EVENTS, STANDING, FUEL, LOG_ROWS, LOG_ROOM,
+    TIME, CURRENT, SEQUENCE, HEAP_SIZE, VACANT, RING_FIRST, RING_COUNT, EVENTS, STANDING, FUEL, LAST_FUEL, LOG_ROWS,
+    LOG_ROOM,
     # goals
     TIME_LIMIT, LIVE, WARMUP_GOAL, IO_GOAL, BATCH_IOS, BATCH_ROWS,
     # host
-    FREE_CPUS, READY_HEAD, READY_TAIL, WAKEUP_NS, INTERRUPT_NS, SPREAD_NS, SWITCH_NS, HANDOFF_NS, CACHE_LINE_NS, TIMESLICE_NS,
+    REGISTERS, FREE_CPUS, READY_HEAD, READY_TAIL, WAKEUP_NS, INTERRUPT_NS, SPREAD_NS, SWITCH_NS, HANDOFF_NS,
+    CACHE_LINE_NS, TIMESLICE_NS,
     # statistics
     COMPLETED, WINDOW_START, LATENCY, SPUN,
     # why `advance` returned
     FAILED_THREAD, FAILED_OBJECT, FAILED_LINE, FAILED_TEXT,
     # device
     DEVICE_KIND, LATENCY_NS, LATENCY_RANDOM, GATE_NS, BANDWIDTH, FREE_SLOTS, DEVICE_HEAD, DEVICE_TAIL,
+    CHIPS_PER_CHANNEL, PAGE_BYTES, ROTATION, COMMAND_NS, LOAD_NS, CHANNEL_COMMAND_NS, CHANNEL_PS, DECODE_PS, DECODE_LIMIT,
+    BUS_PS, WRITE_BUS_PS, CACHE_NS, DRAIN_PS, WRITE_NS, ADMITTED_AT, FREE_CHUNK, FREE_CHUNKS,
+    CHUNKS_NEEDED,
     CONTROLS,
-) = range(44)  # fmt: skip
+) = _numbers(65)  # fmt: skip
 
 (
     PC, STEP, STATE, NEXT, TICKET, READY_NEXT, STACK, WAITS_FOR, MODE, REQUESTED, LISTED, WOKEN, HELD, ATOMIC, GOT_CPU,
     CATEGORY, SINCE, TIMER, DRAWS, BEGUN, DAEMON,
     THREAD_COLUMNS,
-) = range(22)  # fmt: skip
+) = _numbers(22)  # fmt: skip
 
 (
     KIND, CLASS, WRITER, READERS, READER_HEAD, READER_TAIL, WRITER_HEAD, WRITER_TAIL, TICKETS, SPINNER_HEAD, SPINNER_TAIL,
     SPINNERS, HANDOFF, LAST_RELEASE, LAST_TAKER, TOUCHED_BY, LINE_FREE, COUNT,
     LOCK_COLUMNS,
-) = range(19)  # fmt: skip
+) = _numbers(19)  # fmt: skip
 
-ACQUISITIONS, CONTENTIONS, BOUNCES, WAIT_TOTAL, WAIT_MIN, WAIT_MAX, HOLD_TOTAL, HOLD_MIN, HOLD_MAX, USE_COLUMNS = range(10)
+ACQUISITIONS, CONTENTIONS, BOUNCES, WAIT_TOTAL, WAIT_MIN, WAIT_MAX, HOLD_TOTAL, HOLD_MIN, HOLD_MAX, USE_COLUMNS = (
+    _numbers(10)
+)
 
 # A resource is either counted (level) or booked ahead (free at); the other columns stay 0.
-FREE_AT, BUSY, LEVEL, LEVEL_SINCE, RESOURCE_COLUMNS = range(5)
-IN_FLIGHT, RESOURCE_SLOTS, RESOURCE_GATE, RESOURCE_BUS = range(4)
+FREE_AT, BUSY, LEVEL, LEVEL_SINCE, RESOURCE_COLUMNS = _numbers(5)
+IN_FLIGHT, SLOTS, GATE, BUS, CHANNELS, CHIPS, WRITE_BUS, DRAIN, RESOURCES = _numbers(9)
 
 # A device request belongs to a thread; request number and thread number are the same as long as all I/O is synchronous.
-REQUEST_THREAD, REQUEST_LINE, REQUEST_OFFSET, REQUEST_LENGTH, REQUEST_WRITES, SERVICE, TRANSFERS, REQUEST_NEXT = range(8)
-REQUEST_COLUMNS = 8
+(
+    REQUEST_THREAD, REQUEST_LINE, REQUEST_OFFSET, REQUEST_LENGTH, REQUEST_WRITES, SERVICE, TRANSFERS, REQUEST_NEXT, CHUNKS_LEFT,
+    REQUEST_COLUMNS,
+) = _numbers(10)  # fmt: skip
+CHUNK_REQUEST, CHUNK_BYTES, CHUNK_PAGE, CHUNK_NEXT, CHUNK_COLUMNS = _numbers(5)
+# OTHER: the first chunk of the FIFO whose page is not in the cache register.  The chips of a channel follow each other;
+# the row of its first chip also holds whether the channel is busy and which chip it served last.
+(
+    CHIP_HEAD, CHIP_TAIL, CACHE_REGISTER, DATA_REGISTER, LOADED, OTHER, CHANNEL_BUSY, SERVED_LAST,
+    CHIP_COLUMNS,
+) = _numbers(9)  # fmt: skip
 
 # --- values in the columns
 
-FIFO, SPINNING_RWLOCK, BARGING, SPINLOCK, COUNTER = range(5)  # kinds of locks
-RUNNING, SPINNING, READY, BLOCKED, ENDED = range(5)  # states of threads
-GO, AFTER_CPU, AFTER_TOUCH, RESUMED, GRANTED, RETRY, RETRY_NOW = range(7)  # what a thread does when it next has a CPU
-EVENT_READY, EVENT_RUN, EVENT_DEVICE = range(3)  # kinds of events
-IN_CPU, IN_READY, IN_WAKEUP, IN_DEVICE, IN_SLEEP, IN_WAIT = range(6)  # categories of time; IN_WAIT + row of the lock class
-NO_DEVICE, SIMPLE, FLASH = range(3)  # kinds of devices
+FIFO, SPINNING_RWLOCK, BARGING, SPINLOCK, COUNTER = _numbers(5)  # kinds of locks
+RUNNING, SPINNING, READY, BLOCKED, ENDED = _numbers(5)  # states of threads
+GO, AFTER_CPU, AFTER_TOUCH, RESUMED, GRANTED, RETRY, RETRY_NOW = _numbers(
+    7
+)  # what a thread does when it next has a CPU
+EVENT_READY, EVENT_RUN, EVENT_DEVICE = _numbers(3)  # kinds of events
+IN_CPU, IN_READY, IN_WAKEUP, IN_DEVICE, IN_SLEEP, IN_WAIT = _numbers(
+    6
+)  # categories of time; IN_WAIT + row of the lock class
+NO_DEVICE, SIMPLE, FLASH = _numbers(3)  # kinds of devices
+# What has come to its end at a device event.
+COMMAND, LOAD, TRANSFER, DECODE, READ_BUS, ADMISSION, WRITE_OUT = _numbers(7)
 
+NOTHING, ZERO, ONE = _numbers(3) - 1
+
+# An event is its subject and its kind; the subject of a device event is a number and the stage that has ended.
 KIND_BITS = 2
-SUBJECT_BITS = 24  # kind included
+STAGE_BITS = 3
+SUBJECT_BITS = 26  # kind and stage included
+CHUNK_LIMIT = 1 << (SUBJECT_BITS - STAGE_BITS - KIND_BITS)
+SEQUENCE_LIMIT = 1 << (63 - SUBJECT_BITS)
 SUBJECT_MASK = (1 << SUBJECT_BITS) - 1
-NEVER = (1 << 63) - 1
+NEVER = np.int64((1 << 63) - 1)
 
 # --- why `advance` returned
 
 (
-    GOING_ON, OUT_OF_FUEL, LOG_FULL, HELD_FULL, FINISHED, DEADLOCK, NO_PROGRESS, BAD_MODE, RECURSIVE_ACQUIRE, NOT_HELD, DOUBLE_RELEASE,
-    DEMOTE_NOT_HELD, HELD_AT_EXIT, SLEEP_IN_ATOMIC, COUNTER_BELOW_ZERO, BAD_TIME, BAD_RANGE, DEVICE_MISSING, BAD_CHOICE,
+    GOING_ON, OUT_OF_FUEL, LOG_FULL, HELD_FULL, CHUNKS_FULL,
+    FINISHED, DEADLOCK, NO_PROGRESS, STEP_LIMIT, BAD_MODE, RECURSIVE_ACQUIRE, NOT_HELD, DOUBLE_RELEASE, DEMOTE_NOT_HELD,
+    HELD_AT_EXIT, SLEEP_IN_ATOMIC, COUNTER_BELOW_ZERO, BAD_TIME, BAD_RANGE, DEVICE_MISSING, BAD_CHOICE,
     BAD_MEAN, DIVISION_BY_ZERO, BAD_INDEX, BAD_SHIFT, ASSERTION_FAILED,
-) = range(24)  # fmt: skip
+) = _numbers(26)  # fmt: skip
 FIRST_END = FINISHED
 
 # How a thread's turn ends.
-KEEP, BLOCK, SPIN, GONE, STOP = range(5)
+KEEP, BLOCK, SPIN, GONE, STOP = _numbers(5)
 
 
 class Arrays(NamedTuple):
     """The state of a run.  All int64 but `streams`.
 
     control: the scalars named above.  code: instructions of all programs, `INSTRUCTION` words each.  memory: shared
-    objects.  registers: one row a thread.  threads, locks: one row each.  streams (uint64): start of each thread's random
+    objects.  registers: `REGISTERS` words a thread.  threads, locks: one row each.  streams (uint64): start of each thread's random
     numbers.  table: of the exponential distribution.  held: pairs (lock * 4 + mode, since), a row a thread.  heap: (time,
     sequence and event).  ring: events due now.  totals: thread time by category, the last for ended threads.  uses: lock
-    statistics.  requests, resources: the device.  batches, log: written to their end, then emptied by the host.
+    statistics.  requests, resources, chips, chunks: the device.  batches, log: written to their end, then emptied by the host.
     """
 
     control: Any
@@ -139,12 +176,19 @@ class Arrays(NamedTuple):
     uses: Any
     requests: Any
     resources: Any
+    chips: Any
+    chunks: Any
     batches: Any
     log: Any
 
 
-compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
-inlined = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+# Nothing here allocates, so no array needs to be counted: without `_nrt=False` numba counts references at every use of
+# `Arrays`, which makes the loop five times slower and its compilation too.
+_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
+_HELPER = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # Python calls `advance` only
+entry = numba.njit(**_OPTIONS)
+compiled = numba.njit(**_HELPER)
+inlined = numba.njit(forceinline=True, **_HELPER)
 
 
 # --- random numbers
@@ -188,6 +232,29 @@ def exponential(table, z, mean):  # type: ignore[no-untyped-def]
 # --- the event queue
 
 
+@compiled
+def sift_down(heap, size, time, word):  # type: ignore[no-untyped-def]
+    """Put an entry at the root, which is vacant, or below it."""
+    i = 0
+    child = 1
+    while child < size:
+        child_time = heap[child, 0]
+        if child + 1 < size:
+            other_time = heap[child + 1, 0]
+            # Without branches: which child is first cannot be predicted.
+            first = (other_time < child_time) | ((other_time == child_time) & (heap[child + 1, 1] < heap[child, 1]))
+            child += np.int64(first)
+            child_time = min(other_time, child_time)
+        if time < child_time or (time == child_time and word < heap[child, 1]):
+            break
+        heap[i, 0] = child_time
+        heap[i, 1] = heap[child, 1]
+        i = child
+        child = 2 * i + 1
+    heap[i, 0] = time
+    heap[i, 1] = word
+
+
 @inlined
 def push(a, time, event):  # type: ignore[no-untyped-def]
     """Put an event into the heap; its sequence number makes it later than all others of the same time."""
@@ -195,6 +262,11 @@ def push(a, time, event):  # type: ignore[no-untyped-def]
     control = a.control
     sequence = control[SEQUENCE]
     control[SEQUENCE] = sequence + 1
+    word = (sequence << SUBJECT_BITS) | event
+    if control[VACANT] != 0:
+        control[VACANT] = 0
+        sift_down(heap, control[HEAP_SIZE], time, word)
+        return
     i = control[HEAP_SIZE]
     control[HEAP_SIZE] = i + 1
     while i > 0:
@@ -205,36 +277,35 @@ def push(a, time, event):  # type: ignore[no-untyped-def]
         heap[i, 1] = heap[parent, 1]
         i = parent
     heap[i, 0] = time
-    heap[i, 1] = (sequence << SUBJECT_BITS) | event
+    heap[i, 1] = word
 
 
 @inlined
 def pop(a):  # type: ignore[no-untyped-def]
-    """Take the first event out of the heap."""
+    """Take the first event out of the heap.  Its place stays vacant: most often the next `push` comes soon and fills it."""
+    a.control[VACANT] = 1
+    return a.heap[0, 1] & SUBJECT_MASK
+
+
+@inlined
+def fill_vacancy(a):  # type: ignore[no-untyped-def]
+    if a.control[VACANT] != 0:
+        a.control[VACANT] = 0
+        size = a.control[HEAP_SIZE] - 1
+        a.control[HEAP_SIZE] = size
+        sift_down(a.heap, size, a.heap[size, 0], a.heap[size, 1])
+
+
+@inlined
+def next_time(a):  # type: ignore[no-untyped-def]
+    """Return the time of the first event in the heap."""
     heap = a.heap
-    event = heap[0, 1] & SUBJECT_MASK
-    size = a.control[HEAP_SIZE] - 1
-    a.control[HEAP_SIZE] = size
-    time = heap[size, 0]
-    word = heap[size, 1]
-    i = 0
-    child = 1
-    while child < size:
-        child_time = heap[child, 0]
-        if child + 1 < size:
-            other_time = heap[child + 1, 0]
-            if other_time < child_time or (other_time == child_time and heap[child + 1, 1] < heap[child, 1]):
-                child += 1
-                child_time = other_time
-        if time < child_time or (time == child_time and word < heap[child, 1]):
-            break
-        heap[i, 0] = child_time
-        heap[i, 1] = heap[child, 1]
-        i = child
-        child = 2 * i + 1
-    heap[i, 0] = time
-    heap[i, 1] = word
-    return event
+    size = a.control[HEAP_SIZE]
+    first = a.control[VACANT]  # 0 or 1
+    time = heap[first, 0] if first < size else NEVER
+    if first == 1 and size > 2:
+        time = min(time, heap[2, 0])
+    return time
 
 
 @inlined
@@ -252,20 +323,23 @@ def schedule(a, now, delay, kind, subject):  # type: ignore[no-untyped-def]
 # --- log and statistics
 
 
+@compiled
+def write_row(control, log, now, thread, line, kind, number, value):  # type: ignore[no-untyped-def]
+    row = control[LOG_ROWS]
+    control[LOG_ROWS] = row + 1
+    log[row, 0] = now
+    log[row, 1] = thread
+    log[row, 2] = line
+    log[row, 3] = kind
+    log[row, 4] = number
+    log[row, 5] = value
+
+
 @inlined
 def note(a, now, thread, line, kind, number, value):  # type: ignore[no-untyped-def]
     """Write a row of the event log, if one is wanted.  The caller of `advance` sees to it that there is room."""
-    room = a.control[LOG_ROOM]
-    if room > 0:
-        row = a.control[LOG_ROWS]
-        a.control[LOG_ROWS] = row + 1
-        log = a.log
-        log[row, 0] = now
-        log[row, 1] = thread
-        log[row, 2] = line
-        log[row, 3] = kind
-        log[row, 4] = number
-        log[row, 5] = value
+    if a.control[LOG_ROOM] > 0:
+        write_row(a.control, a.log, now, thread, line, kind, number, value)
 
 
 @inlined
@@ -333,7 +407,7 @@ def close_window(a, now):  # type: ignore[no-untyped-def]
             a.control[SPUN] += now - a.threads[thread, SINCE]
         account(a, now, thread, a.threads[thread, CATEGORY])
     for resource in range(a.resources.shape[0]):
-        level(a, now, resource, 0)
+        level(a, now, resource, ZERO)
         a.resources[resource, BUSY] -= max(a.resources[resource, FREE_AT] - now, 0)
 
 
@@ -364,7 +438,7 @@ def give_cpu(a, now):  # type: ignore[no-untyped-def]
     threads[head, STATE] = RUNNING
     threads[head, GOT_CPU] = now
     account(a, now, head, IN_CPU)
-    schedule(a, now, 0, EVENT_RUN, head)
+    schedule(a, now, ZERO, EVENT_RUN, head)
 
 
 @inlined
@@ -568,7 +642,7 @@ def lock_with_spinners(a, thread):  # type: ignore[no-untyped-def]
 def send_spinners_to_sleep(a, now, number):  # type: ignore[no-untyped-def]
     """All spinners of a lock join its wait list and block, and so do those who spin for locks that they hold."""
     threads = a.threads
-    top = -1  # of the stack of threads whose own spinners are being dealt with
+    top = NOTHING  # of the stack of threads whose own spinners are being dealt with
     while True:
         source = number if top < 0 else lock_with_spinners(a, top)
         if source >= 0 and a.locks[source, SPINNER_HEAD] >= 0:
@@ -629,7 +703,7 @@ def hand_over_spinning(a, now, number):  # type: ignore[no-untyped-def]
         if reader_first and now - a.threads[lock[READER_HEAD], LISTED] > HANDOFF_AFTER_NS:
             lock[HANDOFF] = 1
         else:
-            grant_to_spinner(a, now, number, -1)
+            grant_to_spinner(a, now, number, NOTHING)
             return
     if reader_first:
         grant_to_reader_batch(a, now, number)
@@ -657,7 +731,7 @@ def hand_over_barging(a, now, number, releaser):  # type: ignore[no-untyped-def]
         chosen = 0
         if spinners > 1:
             chosen = (np.int64(next_draw(a, releaser) >> S32) * spinners) >> 32
-        previous = -1
+        previous = NOTHING
         for _ in range(chosen):
             previous = lock[SPINNER_HEAD] if previous < 0 else a.threads[previous, NEXT]
         grant_to_spinner(a, now, number, previous)
@@ -679,7 +753,7 @@ def hand_over(a, now, number, releaser):  # type: ignore[no-untyped-def]
     elif kind == BARGING:
         hand_over_barging(a, now, number, releaser)
     else:
-        grant_to_spinner(a, now, number, -1)
+        grant_to_spinner(a, now, number, NOTHING)
 
 
 @inlined
@@ -701,42 +775,58 @@ def touch(a, now, thread, number):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def schedule_stage(a, now, delay, stage, number):  # type: ignore[no-untyped-def]
+    schedule(a, now, delay, EVENT_DEVICE, (number << STAGE_BITS) | stage)
+
+
+@inlined
+def picoseconds(size, rate):  # type: ignore[no-untyped-def]
+    """Return the nanoseconds, rounded up, that so many bytes take at so many picoseconds each."""
+    return (size * rate + 999) // 1000
+
+
+@compiled
 def complete_request(a, now, request):  # type: ignore[no-untyped-def]
     """The device has done a request: log it and wake the thread that waits."""
-    row = a.requests[request]
-    note(a, now, row[REQUEST_THREAD], row[REQUEST_LINE], LOG_DEVICE_DONE, -1, row[REQUEST_LENGTH])
-    wake(a, now, row[REQUEST_THREAD], a.control[INTERRUPT_NS], RESUMED)
+    requests = a.requests
+    thread = requests[request, REQUEST_THREAD]
+    length = requests[request, REQUEST_LENGTH]
+    note(a, now, thread, requests[request, REQUEST_LINE], LOG_DEVICE_DONE, NOTHING, length)
+    wake(a, now, thread, a.control[INTERRUPT_NS], RESUMED)
+
+
+# The simple device
 
 
 @inlined
 def simple_start(a, now, request):  # type: ignore[no-untyped-def]
     """A request that has a slot passes the gate; its latency begins."""
-    row = a.requests[request]
     gate_ns = a.control[GATE_NS]
     start = now
     if gate_ns > 0:
-        start = book(a, now, RESOURCE_GATE, gate_ns) - gate_ns
-    row[TRANSFERS] = 0
-    schedule(a, now, start - now + row[SERVICE], EVENT_DEVICE, request)
+        start = book(a, now, GATE, gate_ns) - gate_ns
+    a.requests[request, TRANSFERS] = 0
+    schedule_stage(a, now, start - now + a.requests[request, SERVICE], COMMAND, request)
 
 
-@inlined
+@compiled
 def simple_submit(a, now, request):  # type: ignore[no-untyped-def]
     control = a.control
-    row = a.requests[request]
-    row[SERVICE] = control[LATENCY_NS]
+    requests = a.requests
+    requests[request, SERVICE] = control[LATENCY_NS]
     if control[LATENCY_RANDOM] != 0:
-        row[SERVICE] = exponential(a.table, next_draw(a, row[REQUEST_THREAD]), control[LATENCY_NS])
+        drawn = next_draw(a, requests[request, REQUEST_THREAD])
+        requests[request, SERVICE] = exponential(a.table, drawn, control[LATENCY_NS])
     if control[FREE_SLOTS] > 0:
         control[FREE_SLOTS] -= 1
-        level(a, now, RESOURCE_SLOTS, 1)
+        level(a, now, SLOTS, ONE)
         simple_start(a, now, request)
         return
-    row[REQUEST_NEXT] = -1
+    requests[request, REQUEST_NEXT] = -1
     if control[DEVICE_HEAD] < 0:
         control[DEVICE_HEAD] = request
     else:
-        a.requests[control[DEVICE_TAIL], REQUEST_NEXT] = request
+        requests[control[DEVICE_TAIL], REQUEST_NEXT] = request
     control[DEVICE_TAIL] = request
 
 
@@ -744,39 +834,216 @@ def simple_submit(a, now, request):  # type: ignore[no-untyped-def]
 def simple_event(a, now, request):  # type: ignore[no-untyped-def]
     """The latency or the transfer of a request is over."""
     control = a.control
-    row = a.requests[request]
-    if control[BANDWIDTH] > 0 and row[TRANSFERS] == 0:
-        row[TRANSFERS] = 1
-        duration = -((-row[REQUEST_LENGTH] * 1000) // control[BANDWIDTH])
-        schedule(a, now, book(a, now, RESOURCE_BUS, duration) - now, EVENT_DEVICE, request)
+    requests = a.requests
+    if control[BANDWIDTH] > 0 and requests[request, TRANSFERS] == 0:
+        requests[request, TRANSFERS] = 1
+        duration = -((-requests[request, REQUEST_LENGTH] * 1000) // control[BANDWIDTH])
+        schedule_stage(a, now, book(a, now, BUS, duration) - now, READ_BUS, request)
         return
     head = control[DEVICE_HEAD]
     if head >= 0:
-        control[DEVICE_HEAD] = a.requests[head, REQUEST_NEXT]
+        control[DEVICE_HEAD] = requests[head, REQUEST_NEXT]
         simple_start(a, now, head)
     else:
         control[FREE_SLOTS] += 1
-        level(a, now, RESOURCE_SLOTS, -1)
+        level(a, now, SLOTS, NOTHING)
     complete_request(a, now, request)
+
+
+# The flash device (docs/flash.md)
+
+
+@compiled
+def channel_step(a, now, first):  # type: ignore[no-untyped-def]
+    """Start a transfer on an idle channel; `first` is its first chip."""
+    chips = a.chips
+    if chips[first, CHANNEL_BUSY] != 0:
+        return
+    control = a.control
+    count = control[CHIPS_PER_CHANNEL]
+    turn = chips[first, SERVED_LAST]
+    for _ in range(count):
+        turn += 1
+        if turn == count:
+            turn = 0
+        chip = first + turn
+        chunk = chips[chip, CHIP_HEAD]
+        if chunk >= 0 and a.chunks[chunk, CHUNK_PAGE] == chips[chip, CACHE_REGISTER]:
+            chips[first, CHANNEL_BUSY] = 1
+            chips[first, SERVED_LAST] = turn
+            level(a, now, CHANNELS, ONE)
+            duration = control[CHANNEL_COMMAND_NS] + picoseconds(a.chunks[chunk, CHUNK_BYTES], control[CHANNEL_PS])
+            schedule_stage(a, now, duration, TRANSFER, chip)
+            return
+
+
+@compiled
+def chip_step(a, now, chip):  # type: ignore[no-untyped-def]
+    """Move a loaded page on if the head of the FIFO needs it, offer the head to the channel, load the next page."""
+    chips = a.chips
+    chunks = a.chunks
+    head = chips[chip, CHIP_HEAD]
+    if head < 0:
+        return
+    page = chunks[head, CHUNK_PAGE]
+    if chips[chip, LOADED] != 0 and chips[chip, DATA_REGISTER] == page and chips[chip, CACHE_REGISTER] != page:
+        chips[chip, CACHE_REGISTER] = page
+        chips[chip, DATA_REGISTER] = -1
+        chips[chip, LOADED] = 0
+        other = chunks[head, CHUNK_NEXT]
+        while other >= 0 and chunks[other, CHUNK_PAGE] == page:
+            other = chunks[other, CHUNK_NEXT]
+        chips[chip, OTHER] = other
+    if chips[chip, CACHE_REGISTER] == page:
+        channel_step(a, now, chip - chip % a.control[CHIPS_PER_CHANNEL])
+    other = chips[chip, OTHER]
+    if chips[chip, DATA_REGISTER] < 0 and other >= 0:
+        chips[chip, DATA_REGISTER] = chunks[other, CHUNK_PAGE]
+        level(a, now, CHIPS, ONE)
+        schedule_stage(a, now, a.control[LOAD_NS], LOAD, chip)
+
+
+@compiled
+def flash_read(a, now, request):  # type: ignore[no-untyped-def]
+    """A read enters: its chunks join the queues of their chips."""
+    control = a.control
+    chips = a.chips
+    chunks = a.chunks
+    page_bytes = control[PAGE_BYTES]
+    count = control[CHIPS_PER_CHANNEL]
+    channels = a.chips.shape[0] // count
+    start = a.requests[request, REQUEST_OFFSET]
+    end = start + a.requests[request, REQUEST_LENGTH]
+    page = start // page_bytes
+    while start < end:
+        stop = min(end, (page + 1) * page_bytes)
+        stripe = page // channels
+        chip = (page + stripe * control[ROTATION]) % channels * count + stripe % count
+        chunk = control[FREE_CHUNK]
+        control[FREE_CHUNK] = chunks[chunk, CHUNK_NEXT]
+        chunks[chunk, CHUNK_REQUEST] = request
+        chunks[chunk, CHUNK_BYTES] = stop - start
+        chunks[chunk, CHUNK_PAGE] = page
+        chunks[chunk, CHUNK_NEXT] = -1
+        if chips[chip, CHIP_HEAD] < 0:
+            chips[chip, CHIP_HEAD] = chunk
+        else:
+            chunks[chips[chip, CHIP_TAIL], CHUNK_NEXT] = chunk
+        chips[chip, CHIP_TAIL] = chunk
+        if chips[chip, OTHER] < 0 and page != chips[chip, CACHE_REGISTER]:
+            chips[chip, OTHER] = chunk
+        chip_step(a, now, chip)
+        start = stop
+        page += 1
+
+
+@inlined
+def flash_write_transfer(a, now, request):  # type: ignore[no-untyped-def]
+    control = a.control
+    end = book(a, now, WRITE_BUS, picoseconds(a.requests[request, REQUEST_LENGTH], control[WRITE_BUS_PS]))
+    schedule_stage(a, now, end + control[WRITE_NS] - now, WRITE_OUT, request)
+
+
+@compiled
+def flash_write(a, now, request):  # type: ignore[no-untyped-def]
+    """A write enters: it waits until the write cache has room for it."""
+    control = a.control
+    drain_ns = picoseconds(a.requests[request, REQUEST_LENGTH], control[DRAIN_PS])
+    room_at = a.resources[DRAIN, FREE_AT] - max(control[CACHE_NS] - drain_ns, 0)
+    admitted = max(now, control[ADMITTED_AT], room_at)
+    control[ADMITTED_AT] = admitted
+    book(a, admitted, DRAIN, drain_ns)
+    if admitted == now:
+        flash_write_transfer(a, now, request)
+    else:
+        schedule_stage(a, now, admitted - now, ADMISSION, request)
+
+
+@inlined
+def flash_enter(a, now, request):  # type: ignore[no-untyped-def]
+    if a.requests[request, REQUEST_WRITES] != 0:
+        flash_write(a, now, request)
+    else:
+        flash_read(a, now, request)
+
+
+@compiled
+def flash_event(a, now, subject):  # type: ignore[no-untyped-def]
+    """A stage of the flash device has come to its end."""
+    control = a.control
+    chips = a.chips
+    chunks = a.chunks
+    requests = a.requests
+    number = subject >> STAGE_BITS
+    stage = subject & ((1 << STAGE_BITS) - 1)
+    if stage == LOAD:
+        chips[number, LOADED] = 1
+        level(a, now, CHIPS, NOTHING)
+        chip_step(a, now, number)
+    elif stage == TRANSFER:
+        chunk = chips[number, CHIP_HEAD]
+        chips[number, CHIP_HEAD] = chunks[chunk, CHUNK_NEXT]
+        first = number - number % control[CHIPS_PER_CHANNEL]
+        chips[first, CHANNEL_BUSY] = 0
+        level(a, now, CHANNELS, NOTHING)
+        duration = picoseconds(min(chunks[chunk, CHUNK_BYTES], control[DECODE_LIMIT]), control[DECODE_PS])
+        schedule_stage(a, now, duration, DECODE, chunk)
+        chip_step(a, now, number)
+        channel_step(a, now, first)
+    elif stage == DECODE:
+        request = chunks[number, CHUNK_REQUEST]
+        chunks[number, CHUNK_NEXT] = control[FREE_CHUNK]
+        control[FREE_CHUNK] = number
+        control[FREE_CHUNKS] += 1
+        requests[request, CHUNKS_LEFT] -= 1
+        if requests[request, CHUNKS_LEFT] == 0:
+            end = book(a, now, BUS, picoseconds(requests[request, REQUEST_LENGTH], control[BUS_PS]))
+            schedule_stage(a, now, end - now, READ_BUS, request)
+    elif stage == COMMAND:
+        flash_enter(a, now, number)
+    elif stage == ADMISSION:
+        flash_write_transfer(a, now, number)
+    else:
+        complete_request(a, now, number)
+
+
+# Any device
 
 
 @compiled
 def submit(a, now, thread, line, writes, offset, length):  # type: ignore[no-untyped-def]
     """A thread's request enters the device."""
+    control = a.control
+    requests = a.requests
     request = thread
-    row = a.requests[request]
-    row[REQUEST_THREAD] = thread
-    row[REQUEST_LINE] = line
-    row[REQUEST_OFFSET] = offset
-    row[REQUEST_LENGTH] = length
-    row[REQUEST_WRITES] = writes
-    simple_submit(a, now, request)
+    requests[request, REQUEST_THREAD] = thread
+    requests[request, REQUEST_LINE] = line
+    requests[request, REQUEST_OFFSET] = offset
+    requests[request, REQUEST_LENGTH] = length
+    requests[request, REQUEST_WRITES] = writes
+    if control[DEVICE_KIND] == SIMPLE:
+        simple_submit(a, now, request)
+        return
+    if writes == 0:
+        count = chunk_count(a, offset, length)
+        control[FREE_CHUNKS] -= count
+        requests[request, CHUNKS_LEFT] = count
+    if control[COMMAND_NS] > 0:
+        schedule_stage(a, now, control[COMMAND_NS], COMMAND, request)
+    else:
+        flash_enter(a, now, request)
+
+
+@inlined
+def chunk_count(a, offset, length):  # type: ignore[no-untyped-def]
+    page_bytes = a.control[PAGE_BYTES]
+    return (offset + length - 1) // page_bytes - offset // page_bytes + 1
 
 
 # --- the loop
 
 
-@compiled
+@entry
 def advance(a):  # type: ignore[no-untyped-def]
     """Run until the end of the run, or until the host has to act; return why."""
     control = a.control
@@ -795,8 +1062,7 @@ def advance(a):  # type: ignore[no-untyped-def]
     switch_ns = control[SWITCH_NS]
     failed_object = -1
     failed_line = 0
-    width = registers.shape[1]
-    registers = registers.reshape(registers.size)
+    width = control[REGISTERS]
     status = GOING_ON
 
     while status == GOING_ON:
@@ -805,6 +1071,7 @@ def advance(a):  # type: ignore[no-untyped-def]
             if control[LOG_ROWS] > control[LOG_ROOM]:
                 status = LOG_FULL
                 break
+            fill_vacancy(a)
             if control[RING_COUNT] > 0 and (control[HEAP_SIZE] == 0 or a.heap[0, 0] > now):
                 first = control[RING_FIRST]
                 event = a.ring[first]
@@ -833,7 +1100,10 @@ def advance(a):  # type: ignore[no-untyped-def]
                 status = NO_PROGRESS
                 break
             if kind == EVENT_DEVICE:
-                simple_event(a, now, subject)
+                if control[DEVICE_KIND] == SIMPLE:
+                    simple_event(a, now, subject >> STAGE_BITS)
+                else:
+                    flash_event(a, now, subject)
                 continue
             if kind == EVENT_READY:
                 if control[FREE_CPUS] == 0:
@@ -878,7 +1148,7 @@ def advance(a):  # type: ignore[no-untyped-def]
                 thread = -1
                 continue
         elif step == RESUMED:
-            note(a, now, thread, code[pc + LINE], LOG_RESUME, -1, 0)
+            note(a, now, thread, code[pc + LINE], LOG_RESUME, NOTHING, ZERO)
             pc += INSTRUCTION
         elif step == AFTER_TOUCH:
             touched = True
@@ -904,7 +1174,7 @@ def advance(a):  # type: ignore[no-untyped-def]
                 turn = BLOCK
             if turn != BLOCK:
                 threads[thread, WAITS_FOR] = -1
-                note(a, now, thread, code[pc + LINE], LOG_RESUME, -1, 0)
+                note(a, now, thread, code[pc + LINE], LOG_RESUME, NOTHING, ZERO)
                 pc += INSTRUCTION
 
         # Its instructions, until its turn ends.
@@ -947,7 +1217,7 @@ def advance(a):  # type: ignore[no-untyped-def]
                         failed_object = a.held[thread, 0] >> 2
                         status = HELD_AT_EXIT
                         break
-                    note(a, now, thread, 0, LOG_END, -1, 0)
+                    note(a, now, thread, ZERO, LOG_END, NOTHING, ZERO)
                     turn = GONE
                     break
                 elif op == MOV:
@@ -1038,7 +1308,10 @@ def advance(a):  # type: ignore[no-untyped-def]
             if not touched:
                 if fuel == 0 or control[LOG_ROWS] > control[LOG_ROOM]:
                     failed_line = line
-                    status = OUT_OF_FUEL if fuel == 0 else LOG_FULL
+                    if fuel > 0:
+                        status = LOG_FULL
+                    else:
+                        status = OUT_OF_FUEL if control[LAST_FUEL] == 0 else STEP_LIMIT
                     break
                 fuel -= 1
 
@@ -1121,7 +1394,7 @@ def advance(a):  # type: ignore[no-untyped-def]
                     failed_line = line
                     status = BAD_TIME
                     break
-                note(a, now, thread, line, CPU, -1, duration)
+                note(a, now, thread, line, CPU, NOTHING, duration)
                 if duration > 0:
                     threads[thread, STEP] = AFTER_CPU
                     keep_ns = duration
@@ -1138,28 +1411,33 @@ def advance(a):  # type: ignore[no-untyped-def]
                     status = DEVICE_MISSING
                 elif threads[thread, ATOMIC] > 0:
                     status = SLEEP_IN_ATOMIC
+                elif control[DEVICE_KIND] == FLASH and op == READ:
+                    control[CHUNKS_NEEDED] = chunk_count(a, offset, length)
+                    if control[CHUNKS_NEEDED] > control[FREE_CHUNKS]:
+                        fuel += 1
+                        status = CHUNKS_FULL
                 if status != GOING_ON:
                     failed_line = line
                     break
-                note(a, now, thread, line, op, -1, length)
-                submit(a, now, thread, line, op == WRITE, offset, length)
+                note(a, now, thread, line, op, NOTHING, length)
+                submit(a, now, thread, line, op - READ, offset, length)
                 category = IN_DEVICE
                 turn = BLOCK
                 break
 
             elif op == BEGIN:
-                note(a, now, thread, line, BEGIN, -1, 0)
+                note(a, now, thread, line, BEGIN, NOTHING, ZERO)
                 if threads[thread, BEGUN] < 0:
-                    level(a, now, IN_FLIGHT, 1)
+                    level(a, now, IN_FLIGHT, ONE)
                 threads[thread, BEGUN] = now
                 pc += INSTRUCTION
 
             elif op == COMPLETE:
-                note(a, now, thread, line, COMPLETE, -1, 0)
+                note(a, now, thread, line, COMPLETE, NOTHING, ZERO)
                 completed = control[COMPLETED] + 1
                 control[COMPLETED] = completed
                 if threads[thread, BEGUN] >= 0:
-                    level(a, now, IN_FLIGHT, -1)
+                    level(a, now, IN_FLIGHT, NOTHING)
                     control[LATENCY] += now - threads[thread, BEGUN]
                     threads[thread, BEGUN] = -1
                 pc += INSTRUCTION
@@ -1211,7 +1489,7 @@ def advance(a):  # type: ignore[no-untyped-def]
                         failed_line = line
                         status = DEMOTE_NOT_HELD
                         break
-                    note(a, now, thread, line, DEMOTE, number, 0)
+                    note(a, now, thread, line, DEMOTE, number, ZERO)
                     keep_ns = touch(a, now, thread, number)
                     if keep_ns > 0:
                         threads[thread, STEP] = AFTER_TOUCH
@@ -1242,7 +1520,7 @@ def advance(a):  # type: ignore[no-untyped-def]
                         break
                 touched = False
                 if op == INC:
-                    note(a, now, thread, line, INC, number, 0)
+                    note(a, now, thread, line, INC, number, ZERO)
                     locks[number, COUNT] += 1
                 else:
                     count = locks[number, COUNT] - 1
@@ -1289,7 +1567,7 @@ def advance(a):  # type: ignore[no-untyped-def]
                 if status != GOING_ON:
                     failed_line = line
                     break
-                note(a, now, thread, line, SLEEP, -1, duration)
+                note(a, now, thread, line, SLEEP, NOTHING, duration)
                 if duration > 0:
                     threads[thread, TIMER] = now + duration
                     threads[thread, STEP] = RESUMED
@@ -1305,7 +1583,7 @@ def advance(a):  # type: ignore[no-untyped-def]
                     status = BAD_CHOICE
                     break
                 chosen = (np.int64(next_draw(a, thread) >> S32) * choices) >> 32
-                note(a, now, thread, line, CHOOSE, -1, chosen)
+                note(a, now, thread, line, CHOOSE, NOTHING, chosen)
                 registers[base + code[pc + 1]] = chosen
                 pc += INSTRUCTION
 
@@ -1316,7 +1594,7 @@ def advance(a):  # type: ignore[no-untyped-def]
                     status = BAD_MEAN
                     break
                 drawn = exponential(a.table, next_draw(a, thread), mean)
-                note(a, now, thread, line, EXPONENTIAL, -1, drawn)
+                note(a, now, thread, line, EXPONENTIAL, NOTHING, drawn)
                 registers[base + code[pc + 1]] = drawn
                 pc += INSTRUCTION
 
@@ -1324,11 +1602,7 @@ def advance(a):  # type: ignore[no-untyped-def]
         threads[thread, PC] = pc
         if turn == KEEP:
             until = now + keep_ns
-            if (
-                control[RING_COUNT] == 0
-                and (control[HEAP_SIZE] == 0 or a.heap[0, 0] > until)
-                and until < time_limit
-            ):
+            if control[RING_COUNT] == 0 and next_time(a) > until and until < time_limit:
                 # Nothing else happens before: its event would be the next one.
                 now = until
                 events += 1

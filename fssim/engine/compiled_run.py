@@ -32,7 +32,7 @@ from fssim.errors import (
     StepLimit,
     UserError,
 )
-from fssim.machine.device import SimpleDevice
+from fssim.machine.device import Device, FlashDevice, SimpleDevice
 from fssim.machine.host import Host
 from fssim.protocol.bytecode import OPCODE_NAMES, OPERANDS, Program
 from fssim.protocol.language import INTEGERS, PRIMITIVES, Counter, Primitive, RWLock, Shared, SpinLock, field_kinds
@@ -44,7 +44,7 @@ LOG_CHUNK = 1 << 16  # rows
 NO_LIMIT = (1 << 63) - 1
 
 FAILURES: dict[int, tuple[type[RunError], str]] = {
-    c.OUT_OF_FUEL: (StepLimit, messages.STEP_LIMIT),
+    c.STEP_LIMIT: (StepLimit, messages.STEP_LIMIT),
     c.NO_PROGRESS: (NoProgress, messages.NO_PROGRESS),
     c.BAD_MODE: (BadValue, messages.BAD_MODE),
     c.RECURSIVE_ACQUIRE: (RecursiveAcquire, messages.RECURSIVE_ACQUIRE),
@@ -90,13 +90,14 @@ class _Run:
         self.batches: list[np.ndarray] = []
         memory, self.handles, self.integer_addresses = _lay_out(self.objects)
         code, loaded = self._load()
+        registers = self._registers(loaded)
         count = len(system.threads)
-        events = _power_of_two(2 * count + 1)
+        events = _power_of_two(2 * count + 1)  # `_add_chunks` makes room for those of a flash device
         self.arrays = c.Arrays(
-            control=self._control(),
+            control=self._control(registers.shape[1]),
             code=np.array(code, dtype=np.int64),
             memory=np.array(memory, dtype=np.int64),
-            registers=self._registers(loaded),
+            registers=registers.reshape(-1),
             threads=self._threads(loaded),
             locks=_locks(self.objects, system.host),
             streams=np.array([mix((system.seed * GOLDEN + t + 1) & MASK) for t in range(count)], dtype=np.uint64),
@@ -107,7 +108,9 @@ class _Run:
             totals=np.zeros(len(CATEGORIES) + 2 * len(self.objects.classes) + 1, dtype=np.int64),
             uses=np.zeros((2 * len(self.objects.classes), c.USE_COLUMNS), dtype=np.int64),
             requests=np.zeros((count, c.REQUEST_COLUMNS), dtype=np.int64),
-            resources=np.zeros((c.RESOURCE_BUS + 1, c.RESOURCE_COLUMNS), dtype=np.int64),
+            resources=np.zeros((c.RESOURCES, c.RESOURCE_COLUMNS), dtype=np.int64),
+            chips=_chips(system.device),
+            chunks=np.zeros((0, c.CHUNK_COLUMNS), dtype=np.int64),
             batches=np.zeros(FUEL // system.batch_ios + 1 if system.batch_ios else 0, dtype=np.int64),
             log=np.zeros((LOG_CHUNK + self._log_margin if system.log else 0, 6), dtype=np.int64),
         )
@@ -163,11 +166,12 @@ class _Run:
         threads[:, c.CATEGORY] = c.IN_READY
         return threads
 
-    def _control(self) -> np.ndarray:
+    def _control(self, registers: int) -> np.ndarray:
         system, host, device = self.system, self.system.host, self.system.device
         control = np.zeros(c.CONTROLS, dtype=np.int64)
         values = {
             c.CURRENT: -1,
+            c.REGISTERS: registers,
             c.LOG_ROOM: LOG_CHUNK if system.log else 0,
             c.TIME_LIMIT: system.time_limit_ns or NO_LIMIT,
             c.LIVE: sum(not thread.daemon for thread in system.threads),
@@ -196,8 +200,25 @@ class _Run:
                 c.BANDWIDTH: device.bandwidth_mb_s,
                 c.FREE_SLOTS: device.queue_depth,
             }
-        elif device is not None:
-            raise UserError(f"the compiled engine has no {type(device).__name__}")
+        elif isinstance(device, FlashDevice):
+            values |= {
+                c.DEVICE_KIND: c.FLASH,
+                c.CHIPS_PER_CHANNEL: device.chips_per_channel,
+                c.PAGE_BYTES: device.page_bytes,
+                c.ROTATION: device.channel_rotation,
+                c.COMMAND_NS: device.command_ns,
+                c.LOAD_NS: device.page_load_ns,
+                c.CHANNEL_COMMAND_NS: device.channel_command_ns,
+                c.CHANNEL_PS: device.channel_ps_per_byte,
+                c.DECODE_PS: device.decode_ps_per_byte,
+                c.DECODE_LIMIT: device.decode_limit_bytes,
+                c.BUS_PS: device.bus_ps_per_byte,
+                c.WRITE_BUS_PS: device.write_bus_ps_per_byte,
+                c.CACHE_NS: device.write_cache_bytes * device.drain_ps_per_byte // 1000,
+                c.DRAIN_PS: device.drain_ps_per_byte,
+                c.WRITE_NS: device.write_ns,
+                c.FREE_CHUNK: -1,
+            }
         for index, value in values.items():
             control[index] = value
         return control
@@ -247,19 +268,20 @@ class _Run:
         left = self.system.max_effects
         while True:
             control[c.FUEL] = given = min(FUEL, left)
+            control[c.LAST_FUEL] = given == left
             status = self._advance()
             left -= int(given - control[c.FUEL])
             self._empty_log()
             if status == c.HELD_FULL:
                 held = self.arrays.held
                 self.arrays = self.arrays._replace(held=np.concatenate([held, np.zeros_like(held)], axis=1))
+            elif status == c.CHUNKS_FULL:
+                self._add_chunks()
             elif status == c.FINISHED:
                 return None
             elif status == c.DEADLOCK:
                 return self._deadlock()
-            elif status != c.LOG_FULL and (status != c.OUT_OF_FUEL or left == 0):
-                if status == c.OUT_OF_FUEL:
-                    c.close_window(self.arrays, control[c.TIME])
+            elif status not in (c.LOG_FULL, c.OUT_OF_FUEL):
                 return self._failure(status)
 
     def _advance(self) -> int:
@@ -276,6 +298,27 @@ class _Run:
         if control[c.BATCH_ROWS]:
             self.batches.append(self.arrays.batches[: control[c.BATCH_ROWS]].copy())
             control[c.BATCH_ROWS] = 0
+
+    def _add_chunks(self) -> None:
+        """Make room for more chunks of flash reads, and for their events."""
+        arrays, control = self.arrays, self.arrays.control
+        before = len(arrays.chunks)
+        after = max(2 * before, before + int(control[c.CHUNKS_NEEDED]), 4 * len(self.system.threads))
+        if after >= c.CHUNK_LIMIT:
+            raise UserError(f"more than {c.CHUNK_LIMIT:,} pages of the flash device are being read at a time")
+        chunks = np.zeros((after, c.CHUNK_COLUMNS), dtype=np.int64)
+        chunks[:before] = arrays.chunks
+        chunks[before:, c.CHUNK_NEXT] = [*range(before + 1, after), control[c.FREE_CHUNK]]
+        control[c.FREE_CHUNK] = before
+        control[c.FREE_CHUNKS] += after - before
+        events = _power_of_two(2 * len(self.system.threads) + 2 * len(arrays.chips) + after + 1)
+        heap = np.zeros((events, 2), dtype=np.int64)
+        heap[: len(arrays.heap)] = arrays.heap
+        ring = np.zeros(events, dtype=np.int64)
+        due = np.arange(control[c.RING_FIRST], control[c.RING_FIRST] + control[c.RING_COUNT]) % len(arrays.ring)
+        ring[: len(due)] = arrays.ring[due]
+        control[c.RING_FIRST] = 0
+        self.arrays = arrays._replace(chunks=chunks, heap=heap, ring=ring)
 
     # --- naming what came out
 
@@ -327,11 +370,21 @@ class _Run:
         arrays, device = self.arrays, self.system.device
         busy = {"cpu": (int(arrays.totals[c.IN_CPU] + arrays.control[c.SPUN]), self.system.host.cpus)}
         if isinstance(device, SimpleDevice):
-            busy["slots"] = (int(arrays.resources[c.RESOURCE_SLOTS, c.BUSY]), device.queue_depth)
+            busy["slots"] = (int(arrays.resources[c.SLOTS, c.BUSY]), device.queue_depth)
             if device.iops_cap:
-                busy["gate"] = (int(arrays.resources[c.RESOURCE_GATE, c.BUSY]), 1)
+                busy["gate"] = (int(arrays.resources[c.GATE, c.BUSY]), 1)
             if device.bandwidth_mb_s:
-                busy["bus"] = (int(arrays.resources[c.RESOURCE_BUS, c.BUSY]), 1)
+                busy["bus"] = (int(arrays.resources[c.BUS, c.BUSY]), 1)
+        elif isinstance(device, FlashDevice):
+            chips = device.channels * device.chips_per_channel
+            for name, resource, servers in (
+                ("channels", c.CHANNELS, device.channels),
+                ("chips", c.CHIPS, chips),
+                ("bus", c.BUS, 1),
+                ("write bus", c.WRITE_BUS, 1),
+                ("drain", c.DRAIN, 1),
+            ):
+                busy[name] = (int(arrays.resources[resource, c.BUSY]), servers)
         return busy
 
 
@@ -387,6 +440,13 @@ def _link(program: Program, entry: int, first_text: int) -> list[int]:
                 words[position] = first_text + row[position]
         code += [*words, line]
     return code
+
+
+def _chips(device: Device | None) -> np.ndarray:
+    count = device.channels * device.chips_per_channel if isinstance(device, FlashDevice) else 0
+    chips = np.full((count, c.CHIP_COLUMNS), -1, dtype=np.int64)
+    chips[:, [c.LOADED, c.CHANNEL_BUSY, c.SERVED_LAST]] = 0
+    return chips
 
 
 def _lock_kind(kind: type[Primitive], host: Host) -> int:
