@@ -89,7 +89,8 @@ class SimThread:
             return 0
         while isinstance(generator.gi_yieldfrom, GeneratorType):
             generator = generator.gi_yieldfrom
-        return generator.gi_frame.f_lineno
+        frame = generator.gi_frame
+        return frame.f_lineno if frame is not None else 0
 
     def draw(self) -> int:
         """The thread's next 64 random bits."""
