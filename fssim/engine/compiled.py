@@ -1,11 +1,13 @@
 """The compiled engine: one event loop that executes bytecode and implements `docs/semantics.md` on integer arrays.
 
 Everything that numba compiles is in this file, because numba's cache notices changes of this file only; for the same
-reason the numbers of `bytecode.py` are repeated here and compared when the module is imported.  `advance` is the one entry;
-`fssim.engine.compiled_run` builds its arrays and reads them afterwards.  It can return at any effect and be called again.
+reason the numbers of `bytecode.py` are repeated here and compared when the module is imported.  `advance` is the one
+entry; `fssim.engine.compiled_run` builds its arrays and reads them afterwards.  It can return at any effect and be
+called again.
 
-A wait list is kept as two queues, of shared and of exclusive waiters, linked through the thread rows.  Tickets tell which
-of the two heads came first, so that granting to all readers costs the same however many writers stand between them.
+A wait list is kept as two queues, of shared and of exclusive waiters, linked through the thread rows.  Tickets tell
+which of the two heads came first, so that granting to all readers costs the same however many writers stand between
+them.
 """
 
 from __future__ import annotations
@@ -31,26 +33,14 @@ def _numbers(count: int) -> Any:
     JMP, JZ, JNZ, JLT, JLE, JEQ, JNE, TICK, END,
     MOV, ADD, SUB, MUL, DIV, MOD, AND, OR, XOR, SHL, SHR, MIN, MAX, LT, LE, EQ, NE, NEG, NOT, INV, TID, NOW,
     LOAD, STORE, LOADX, LEN,
-    ACQUIRE, TRY, RELEASE, DEMOTE, INC, DEC, WAITZERO, CPU, SLEEP, READ, WRITE, CHOOSE, EXPONENTIAL, BEGIN, COMPLETE, ASSERT,
+    ACQUIRE, TRY, RELEASE, DEMOTE, INC, DEC, WAITZERO, CPU, SLEEP, READ, WRITE, CHOOSE, EXPONENTIAL,
+    BEGIN, COMPLETE, ASSERT,
 ) = _numbers(51)  # fmt: skip
 LOG_GRANT, LOG_RESUME, LOG_DEVICE_DONE, LOG_END = 100 + _numbers(4)
 SHARED, EXCLUSIVE = 1 + _numbers(2)
 NO_PROGRESS_LIMIT = 1_000_000
 HANDOFF_AFTER_NS = 4_000_000
 READER_BATCH = 256
-
-_SAME = (
-    all(globals()[name] == number for name, number in bytecode.OPCODES.items())
-    and len(bytecode.OPCODES) == 51
-    and {LOG_GRANT, LOG_RESUME, LOG_DEVICE_DONE, LOG_END} == set(bytecode.LOG_NAMES)
-    and NO_PROGRESS_LIMIT == objects.NO_PROGRESS_LIMIT
-    and HANDOFF_AFTER_NS == objects.HANDOFF_AFTER_NS
-    and READER_BATCH == objects.READER_BATCH
-)
-if not _SAME:
-    raise ImportError(
-        "fssim/engine/compiled.py repeats numbers of bytecode.py or objects.py that have changed; adapt it"
-    )
 
 INSTRUCTION = bytecode.WIDTH + 1  # the last word is the source line
 LINE = bytecode.WIDTH
@@ -72,8 +62,8 @@ LINE = bytecode.WIDTH
     FAILED_THREAD, FAILED_OBJECT, FAILED_LINE, FAILED_TEXT,
     # device
     DEVICE_KIND, LATENCY_NS, LATENCY_RANDOM, GATE_NS, BANDWIDTH, FREE_SLOTS, DEVICE_HEAD, DEVICE_TAIL,
-    CHIPS_PER_CHANNEL, PAGE_BYTES, ROTATION, COMMAND_NS, LOAD_NS, CHANNEL_COMMAND_NS, CHANNEL_PS, DECODE_PS, DECODE_LIMIT,
-    BUS_PS, WRITE_BUS_PS, CACHE_NS, DRAIN_PS, WRITE_NS, ADMITTED_AT, FREE_CHUNK, FREE_CHUNKS,
+    CHIPS_PER_CHANNEL, PAGE_BYTES, ROTATION, COMMAND_NS, LOAD_NS, CHANNEL_COMMAND_NS, CHANNEL_PS, DECODE_PS,
+    DECODE_LIMIT, BUS_PS, WRITE_BUS_PS, CACHE_NS, DRAIN_PS, WRITE_NS, ADMITTED_AT, FREE_CHUNK, FREE_CHUNKS,
     CHUNKS_NEEDED,
     CONTROLS,
 ) = _numbers(65)  # fmt: skip
@@ -85,8 +75,8 @@ LINE = bytecode.WIDTH
 ) = _numbers(22)  # fmt: skip
 
 (
-    KIND, CLASS, WRITER, READERS, READER_HEAD, READER_TAIL, WRITER_HEAD, WRITER_TAIL, TICKETS, SPINNER_HEAD, SPINNER_TAIL,
-    SPINNERS, HANDOFF, LAST_RELEASE, LAST_TAKER, TOUCHED_BY, LINE_FREE, COUNT,
+    KIND, CLASS, WRITER, READERS, READER_HEAD, READER_TAIL, WRITER_HEAD, WRITER_TAIL, TICKETS, SPINNER_HEAD,
+    SPINNER_TAIL, SPINNERS, HANDOFF, LAST_RELEASE, LAST_TAKER, TOUCHED_BY, LINE_FREE, COUNT,
     LOCK_COLUMNS,
 ) = _numbers(19)  # fmt: skip
 
@@ -100,8 +90,8 @@ IN_FLIGHT, SLOTS, GATE, BUS, CHANNELS, CHIPS, WRITE_BUS, DRAIN, RESOURCES = _num
 
 # A device request belongs to a thread; request number and thread number are the same as long as all I/O is synchronous.
 (
-    REQUEST_THREAD, REQUEST_LINE, REQUEST_OFFSET, REQUEST_LENGTH, REQUEST_WRITES, SERVICE, TRANSFERS, REQUEST_NEXT, CHUNKS_LEFT,
-    REQUEST_COLUMNS,
+    REQUEST_THREAD, REQUEST_LINE, REQUEST_OFFSET, REQUEST_LENGTH, REQUEST_WRITES, SERVICE, TRANSFERS, REQUEST_NEXT,
+    CHUNKS_LEFT, REQUEST_COLUMNS,
 ) = _numbers(10)  # fmt: skip
 CHUNK_REQUEST, CHUNK_BYTES, CHUNK_PAGE, CHUNK_NEXT, CHUNK_COLUMNS = _numbers(5)
 # OTHER: the first chunk of the FIFO whose page is not in the cache register.  The chips of a channel follow each other;
@@ -115,16 +105,15 @@ CHUNK_REQUEST, CHUNK_BYTES, CHUNK_PAGE, CHUNK_NEXT, CHUNK_COLUMNS = _numbers(5)
 
 FIFO, SPINNING_RWLOCK, BARGING, SPINLOCK, COUNTER = _numbers(5)  # kinds of locks
 RUNNING, SPINNING, READY, BLOCKED, ENDED = _numbers(5)  # states of threads
-GO, AFTER_CPU, AFTER_TOUCH, RESUMED, GRANTED, RETRY, RETRY_NOW = _numbers(
-    7
-)  # what a thread does when it next has a CPU
+# What a thread does when it next has a CPU; its program counter stands at the effect it is in.
+GO, AFTER_CPU, AFTER_PREEMPTION, AFTER_TOUCH, RESUMED, GRANTED, RETRY, RETRY_NOW = _numbers(8)
 EVENT_READY, EVENT_RUN, EVENT_DEVICE = _numbers(3)  # kinds of events
 IN_CPU, IN_READY, IN_WAKEUP, IN_DEVICE, IN_SLEEP, IN_WAIT = _numbers(
     6
 )  # categories of time; IN_WAIT + row of the lock class
 NO_DEVICE, SIMPLE, FLASH = _numbers(3)  # kinds of devices
 # What has come to its end at a device event.
-COMMAND, LOAD, TRANSFER, DECODE, READ_BUS, ADMISSION, WRITE_OUT = _numbers(7)
+COMMAND_END, LOAD_END, TRANSFER_END, DECODE_END, READ_END, ADMISSION, WRITE_END = _numbers(7)
 
 NOTHING, ZERO, ONE = _numbers(3) - 1
 
@@ -151,14 +140,29 @@ FIRST_END = FINISHED
 KEEP, BLOCK, SPIN, GONE, STOP = _numbers(5)
 
 
+_SAME = (
+    all(globals()[name] == number for name, number in bytecode.OPCODES.items())
+    and len(bytecode.OPCODES) == 51
+    and {LOG_GRANT, LOG_RESUME, LOG_DEVICE_DONE, LOG_END} == set(bytecode.LOG_NAMES)
+    and NO_PROGRESS_LIMIT == objects.NO_PROGRESS_LIMIT
+    and HANDOFF_AFTER_NS == objects.HANDOFF_AFTER_NS
+    and READER_BATCH == objects.READER_BATCH
+)
+if not _SAME:
+    raise ImportError(
+        "fssim/engine/compiled.py repeats numbers of bytecode.py or objects.py that have changed; adapt it"
+    )
+
+
 class Arrays(NamedTuple):
     """The state of a run.  All int64 but `streams`.
 
     control: the scalars named above.  code: instructions of all programs, `INSTRUCTION` words each.  memory: shared
-    objects.  registers: `REGISTERS` words a thread.  threads, locks: one row each.  streams (uint64): start of each thread's random
-    numbers.  table: of the exponential distribution.  held: pairs (lock * 4 + mode, since), a row a thread.  heap: (time,
-    sequence and event).  ring: events due now.  totals: thread time by category, the last for ended threads.  uses: lock
-    statistics.  requests, resources, chips, chunks: the device.  batches, log: written to their end, then emptied by the host.
+    objects.  registers: `REGISTERS` words a thread.  threads, locks: one row each.  streams (uint64): start of each
+    thread's random numbers.  table: of the exponential distribution.  held: pairs (lock * 4 + mode, since), a row a
+    thread.  heap: (time, sequence and event).  ring: events due now.  totals: thread time by category, the last for
+    ended threads.  uses: lock statistics.  requests, resources, chips, chunks: the device.  batches, log: written to
+    their end, then emptied by the host.
     """
 
     control: Any
@@ -184,8 +188,8 @@ class Arrays(NamedTuple):
 
 # Nothing here allocates, so no array needs to be counted: without `_nrt=False` numba counts references at every use of
 # `Arrays`, which makes the loop five times slower and its compilation too.
-_OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
-_HELPER = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # Python calls `advance` only
+_OPTIONS: Any = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
+_HELPER: Any = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # Python calls `advance` only
 entry = numba.njit(**_OPTIONS)
 compiled = numba.njit(**_HELPER)
 inlined = numba.njit(forceinline=True, **_HELPER)
@@ -202,21 +206,21 @@ LAST_BIN = len(TABLE) - 1
 
 
 @inlined
-def mix(z):  # type: ignore[no-untyped-def]
+def mix(z):
     z = (z ^ (z >> S30)) * FACTOR_1
     z = (z ^ (z >> S27)) * FACTOR_2
     return z ^ (z >> S31)
 
 
 @inlined
-def next_draw(a, thread):  # type: ignore[no-untyped-def]
+def next_draw(a, thread):
     number = a.threads[thread, DRAWS]
     a.threads[thread, DRAWS] = number + 1
     return mix(a.streams[thread] + np.uint64(number) * GOLDEN)
 
 
 @compiled
-def exponential(table, z, mean):  # type: ignore[no-untyped-def]
+def exponential(table, z, mean):
     value = 0
     i = np.int64(z >> S52)
     while i == LAST_BIN:
@@ -233,7 +237,7 @@ def exponential(table, z, mean):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def sift_down(heap, size, time, word):  # type: ignore[no-untyped-def]
+def sift_down(heap, size, time, word):
     """Put an entry at the root, which is vacant, or below it."""
     i = 0
     child = 1
@@ -256,7 +260,7 @@ def sift_down(heap, size, time, word):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def push(a, time, event):  # type: ignore[no-untyped-def]
+def push(a, time, event):
     """Put an event into the heap; its sequence number makes it later than all others of the same time."""
     heap = a.heap
     control = a.control
@@ -281,14 +285,14 @@ def push(a, time, event):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def pop(a):  # type: ignore[no-untyped-def]
-    """Take the first event out of the heap.  Its place stays vacant: most often the next `push` comes soon and fills it."""
+def pop(a):
+    """Take the first event out of the heap.  Its place stays vacant: most often a `push` comes soon and fills it."""
     a.control[VACANT] = 1
     return a.heap[0, 1] & SUBJECT_MASK
 
 
 @inlined
-def fill_vacancy(a):  # type: ignore[no-untyped-def]
+def fill_vacancy(a):
     if a.control[VACANT] != 0:
         a.control[VACANT] = 0
         size = a.control[HEAP_SIZE] - 1
@@ -297,7 +301,7 @@ def fill_vacancy(a):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def next_time(a):  # type: ignore[no-untyped-def]
+def next_time(a):
     """Return the time of the first event in the heap."""
     heap = a.heap
     size = a.control[HEAP_SIZE]
@@ -309,7 +313,7 @@ def next_time(a):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def schedule(a, now, delay, kind, subject):  # type: ignore[no-untyped-def]
+def schedule(a, now, delay, kind, subject):
     event = (subject << KIND_BITS) | kind
     if delay > 0:
         push(a, now + delay, event)
@@ -324,7 +328,7 @@ def schedule(a, now, delay, kind, subject):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def write_row(control, log, now, thread, line, kind, number, value):  # type: ignore[no-untyped-def]
+def write_row(control, log, now, thread, line, kind, number, value):
     row = control[LOG_ROWS]
     control[LOG_ROWS] = row + 1
     log[row, 0] = now
@@ -336,14 +340,14 @@ def write_row(control, log, now, thread, line, kind, number, value):  # type: ig
 
 
 @inlined
-def note(a, now, thread, line, kind, number, value):  # type: ignore[no-untyped-def]
+def note(a, now, thread, line, kind, number, value):
     """Write a row of the event log, if one is wanted.  The caller of `advance` sees to it that there is room."""
     if a.control[LOG_ROOM] > 0:
         write_row(a.control, a.log, now, thread, line, kind, number, value)
 
 
 @inlined
-def account(a, now, thread, category):  # type: ignore[no-untyped-def]
+def account(a, now, thread, category):
     """Add the thread's time since the last change to its category, and put it into another."""
     threads = a.threads
     before = threads[thread, CATEGORY]
@@ -359,12 +363,12 @@ def account(a, now, thread, category):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def use_row(a, number, mode):  # type: ignore[no-untyped-def]
+def use_row(a, number, mode):
     return 2 * a.locks[number, CLASS] + mode - SHARED
 
 
 @inlined
-def level(a, now, resource, change):  # type: ignore[no-untyped-def]
+def level(a, now, resource, change):
     """More or fewer servers of a counted resource are busy from now on."""
     resources = a.resources
     resources[resource, BUSY] += resources[resource, LEVEL] * (now - resources[resource, LEVEL_SINCE])
@@ -373,7 +377,7 @@ def level(a, now, resource, change):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def book(a, now, resource, duration):  # type: ignore[no-untyped-def]
+def book(a, now, resource, duration):
     """Reserve the next free time of a resource, and return when it ends."""
     resources = a.resources
     end = max(now, resources[resource, FREE_AT]) + duration
@@ -383,7 +387,7 @@ def book(a, now, resource, duration):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def open_window(a, now):  # type: ignore[no-untyped-def]
+def open_window(a, now):
     """The warm-up is over: all statistics start from zero, whatever is under way counts from now."""
     a.control[WINDOW_START] = now
     a.control[SPUN] = 0
@@ -400,7 +404,7 @@ def open_window(a, now):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def close_window(a, now):  # type: ignore[no-untyped-def]
+def close_window(a, now):
     """The run is over: whatever is under way counts until now."""
     for thread in range(a.threads.shape[0]):
         if a.threads[thread, STATE] == SPINNING:
@@ -415,7 +419,7 @@ def close_window(a, now):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def wake(a, now, thread, latency, step):  # type: ignore[no-untyped-def]
+def wake(a, now, thread, latency, step):
     """A blocked thread will be ready after the latency and its spread; `step` says what it does then."""
     spread = a.control[SPREAD_NS]
     if spread > 0:
@@ -426,7 +430,7 @@ def wake(a, now, thread, latency, step):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def give_cpu(a, now):  # type: ignore[no-untyped-def]
+def give_cpu(a, now):
     """A CPU is given to the head of the ready queue, or becomes free."""
     control = a.control
     head = control[READY_HEAD]
@@ -442,7 +446,7 @@ def give_cpu(a, now):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def join_ready_queue(a, now, thread):  # type: ignore[no-untyped-def]
+def join_ready_queue(a, now, thread):
     control = a.control
     threads = a.threads
     threads[thread, STATE] = READY
@@ -459,7 +463,7 @@ def join_ready_queue(a, now, thread):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def enqueue(a, number, head_column, tail_column, thread):  # type: ignore[no-untyped-def]
+def enqueue(a, number, head_column, tail_column, thread):
     lock = a.locks[number]
     threads = a.threads
     threads[thread, NEXT] = -1
@@ -471,7 +475,7 @@ def enqueue(a, number, head_column, tail_column, thread):  # type: ignore[no-unt
 
 
 @inlined
-def join_wait_list(a, now, number, mode, thread):  # type: ignore[no-untyped-def]
+def join_wait_list(a, now, number, mode, thread):
     lock = a.locks[number]
     a.threads[thread, TICKET] = lock[TICKETS]
     a.threads[thread, LISTED] = now
@@ -484,7 +488,7 @@ def join_wait_list(a, now, number, mode, thread):  # type: ignore[no-untyped-def
 
 
 @inlined
-def reader_is_first(a, number):  # type: ignore[no-untyped-def]
+def reader_is_first(a, number):
     """Is the head of the wait list a reader?"""
     reader = a.locks[number, READER_HEAD]
     writer = a.locks[number, WRITER_HEAD]
@@ -495,7 +499,7 @@ def reader_is_first(a, number):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def find_held(a, thread, number):  # type: ignore[no-untyped-def]
+def find_held(a, thread, number):
     """Return where the lock stands in the thread's list of held locks, or -1."""
     for i in range(a.threads[thread, HELD]):
         if a.held[thread, 2 * i] >> 2 == number:
@@ -504,7 +508,7 @@ def find_held(a, thread, number):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def take(a, now, thread, number, mode):  # type: ignore[no-untyped-def]
+def take(a, now, thread, number, mode):
     """The lock passes to the thread."""
     lock = a.locks[number]
     threads = a.threads
@@ -527,7 +531,7 @@ def take(a, now, thread, number, mode):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def grant(a, now, thread, number, mode):  # type: ignore[no-untyped-def]
+def grant(a, now, thread, number, mode):
     """The lock passes to a thread that has waited."""
     take(a, now, thread, number, mode)
     waited = now - a.threads[thread, REQUESTED]
@@ -541,7 +545,7 @@ def grant(a, now, thread, number, mode):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def count_hold(a, number, mode, duration):  # type: ignore[no-untyped-def]
+def count_hold(a, number, mode, duration):
     use = a.uses[use_row(a, number, mode)]
     use[HOLD_TOTAL] += duration
     use[HOLD_MIN] = min(use[HOLD_MIN], duration)
@@ -549,7 +553,7 @@ def count_hold(a, number, mode, duration):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def drop(a, now, thread, i):  # type: ignore[no-untyped-def]
+def drop(a, now, thread, i):
     """Entry i of the thread's held locks is released; nobody else gets the lock yet."""
     held = a.held
     number = held[thread, 2 * i] >> 2
@@ -570,7 +574,7 @@ def drop(a, now, thread, i):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def can_take(a, number, mode):  # type: ignore[no-untyped-def]
+def can_take(a, number, mode):
     """Would an acquire be granted at once?"""
     lock = a.locks[number]
     if lock[WRITER] >= 0:
@@ -589,7 +593,7 @@ def can_take(a, number, mode):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def grant_to_reader(a, now, number):  # type: ignore[no-untyped-def]
+def grant_to_reader(a, now, number):
     """The first reader of the wait list gets the lock."""
     reader = a.locks[number, READER_HEAD]
     a.locks[number, READER_HEAD] = a.threads[reader, NEXT]
@@ -598,7 +602,7 @@ def grant_to_reader(a, now, number):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def grant_to_spinner(a, now, number, previous):  # type: ignore[no-untyped-def]
+def grant_to_spinner(a, now, number, previous):
     """The spinner behind `previous` (-1: the first) gets the lock."""
     lock = a.locks[number]
     threads = a.threads
@@ -620,7 +624,7 @@ def grant_to_spinner(a, now, number, previous):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def wake_writer_once(a, now, number):  # type: ignore[no-untyped-def]
+def wake_writer_once(a, now, number):
     """The first exclusive waiter is to try again, unless it is already about to."""
     writer = a.locks[number, WRITER_HEAD]
     if a.threads[writer, WOKEN] == 0:
@@ -629,7 +633,7 @@ def wake_writer_once(a, now, number):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def lock_with_spinners(a, thread):  # type: ignore[no-untyped-def]
+def lock_with_spinners(a, thread):
     """Return the first mutex or rwlock held by the thread for which others spin, or -1."""
     for i in range(a.threads[thread, HELD]):
         number = a.held[thread, 2 * i] >> 2
@@ -639,7 +643,7 @@ def lock_with_spinners(a, thread):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def send_spinners_to_sleep(a, now, number):  # type: ignore[no-untyped-def]
+def send_spinners_to_sleep(a, now, number):
     """All spinners of a lock join its wait list and block, and so do those who spin for locks that they hold."""
     threads = a.threads
     top = NOTHING  # of the stack of threads whose own spinners are being dealt with
@@ -664,7 +668,7 @@ def send_spinners_to_sleep(a, now, number):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def owner_stops_running(a, now, thread):  # type: ignore[no-untyped-def]
+def owner_stops_running(a, now, thread):
     number = lock_with_spinners(a, thread)
     while number >= 0:
         send_spinners_to_sleep(a, now, number)
@@ -672,7 +676,7 @@ def owner_stops_running(a, now, thread):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def hand_over_fifo(a, now, number):  # type: ignore[no-untyped-def]
+def hand_over_fifo(a, now, number):
     """The wake rule of kind "fifo", for a lock that has no writer."""
     if reader_is_first(a, number):
         while reader_is_first(a, number):
@@ -685,7 +689,7 @@ def hand_over_fifo(a, now, number):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def grant_to_reader_batch(a, now, number):  # type: ignore[no-untyped-def]
+def grant_to_reader_batch(a, now, number):
     granted = 0
     while granted < READER_BATCH and a.locks[number, READER_HEAD] >= 0:
         grant_to_reader(a, now, number)
@@ -695,7 +699,7 @@ def grant_to_reader_batch(a, now, number):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def hand_over_spinning(a, now, number):  # type: ignore[no-untyped-def]
+def hand_over_spinning(a, now, number):
     """A lock of kind "spinning" has become free."""
     lock = a.locks[number]
     reader_first = reader_is_first(a, number)
@@ -712,7 +716,7 @@ def hand_over_spinning(a, now, number):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def demote_spinning(a, now, number):  # type: ignore[no-untyped-def]
+def demote_spinning(a, now, number):
     """The writer of a lock of kind "spinning" has become a reader."""
     if reader_is_first(a, number):
         grant_to_reader_batch(a, now, number)
@@ -721,7 +725,7 @@ def demote_spinning(a, now, number):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def hand_over_barging(a, now, number, releaser):  # type: ignore[no-untyped-def]
+def hand_over_barging(a, now, number, releaser):
     """A mutex of kind "barging" has become free."""
     lock = a.locks[number]
     if lock[WRITER_HEAD] >= 0:
@@ -738,7 +742,7 @@ def hand_over_barging(a, now, number, releaser):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def hand_over(a, now, number, releaser):  # type: ignore[no-untyped-def]
+def hand_over(a, now, number, releaser):
     """The lock has just been released: pass it on or wake those who are to try."""
     lock = a.locks[number]
     if lock[WRITER] >= 0 or lock[READERS] > 0:
@@ -757,7 +761,7 @@ def hand_over(a, now, number, releaser):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def touch(a, now, thread, number):  # type: ignore[no-untyped-def]
+def touch(a, now, thread, number):
     """Return how long the thread waits for the lock's cache line; 0 if it needs no transfer."""
     duration = a.control[CACHE_LINE_NS]
     if duration == 0:
@@ -775,18 +779,18 @@ def touch(a, now, thread, number):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def schedule_stage(a, now, delay, stage, number):  # type: ignore[no-untyped-def]
+def schedule_stage(a, now, delay, stage, number):
     schedule(a, now, delay, EVENT_DEVICE, (number << STAGE_BITS) | stage)
 
 
 @inlined
-def picoseconds(size, rate):  # type: ignore[no-untyped-def]
+def picoseconds(size, rate):
     """Return the nanoseconds, rounded up, that so many bytes take at so many picoseconds each."""
     return (size * rate + 999) // 1000
 
 
 @compiled
-def complete_request(a, now, request):  # type: ignore[no-untyped-def]
+def complete_request(a, now, request):
     """The device has done a request: log it and wake the thread that waits."""
     requests = a.requests
     thread = requests[request, REQUEST_THREAD]
@@ -799,18 +803,18 @@ def complete_request(a, now, request):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def simple_start(a, now, request):  # type: ignore[no-untyped-def]
+def simple_start(a, now, request):
     """A request that has a slot passes the gate; its latency begins."""
     gate_ns = a.control[GATE_NS]
     start = now
     if gate_ns > 0:
         start = book(a, now, GATE, gate_ns) - gate_ns
     a.requests[request, TRANSFERS] = 0
-    schedule_stage(a, now, start - now + a.requests[request, SERVICE], COMMAND, request)
+    schedule_stage(a, now, start - now + a.requests[request, SERVICE], COMMAND_END, request)
 
 
 @compiled
-def simple_submit(a, now, request):  # type: ignore[no-untyped-def]
+def simple_submit(a, now, request):
     control = a.control
     requests = a.requests
     requests[request, SERVICE] = control[LATENCY_NS]
@@ -831,14 +835,14 @@ def simple_submit(a, now, request):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def simple_event(a, now, request):  # type: ignore[no-untyped-def]
+def simple_event(a, now, request):
     """The latency or the transfer of a request is over."""
     control = a.control
     requests = a.requests
     if control[BANDWIDTH] > 0 and requests[request, TRANSFERS] == 0:
         requests[request, TRANSFERS] = 1
         duration = -((-requests[request, REQUEST_LENGTH] * 1000) // control[BANDWIDTH])
-        schedule_stage(a, now, book(a, now, BUS, duration) - now, READ_BUS, request)
+        schedule_stage(a, now, book(a, now, BUS, duration) - now, READ_END, request)
         return
     head = control[DEVICE_HEAD]
     if head >= 0:
@@ -854,7 +858,7 @@ def simple_event(a, now, request):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def channel_step(a, now, first):  # type: ignore[no-untyped-def]
+def channel_step(a, now, first):
     """Start a transfer on an idle channel; `first` is its first chip."""
     chips = a.chips
     if chips[first, CHANNEL_BUSY] != 0:
@@ -873,12 +877,12 @@ def channel_step(a, now, first):  # type: ignore[no-untyped-def]
             chips[first, SERVED_LAST] = turn
             level(a, now, CHANNELS, ONE)
             duration = control[CHANNEL_COMMAND_NS] + picoseconds(a.chunks[chunk, CHUNK_BYTES], control[CHANNEL_PS])
-            schedule_stage(a, now, duration, TRANSFER, chip)
+            schedule_stage(a, now, duration, TRANSFER_END, chip)
             return
 
 
 @compiled
-def chip_step(a, now, chip):  # type: ignore[no-untyped-def]
+def chip_step(a, now, chip):
     """Move a loaded page on if the head of the FIFO needs it, offer the head to the channel, load the next page."""
     chips = a.chips
     chunks = a.chunks
@@ -900,11 +904,11 @@ def chip_step(a, now, chip):  # type: ignore[no-untyped-def]
     if chips[chip, DATA_REGISTER] < 0 and other >= 0:
         chips[chip, DATA_REGISTER] = chunks[other, CHUNK_PAGE]
         level(a, now, CHIPS, ONE)
-        schedule_stage(a, now, a.control[LOAD_NS], LOAD, chip)
+        schedule_stage(a, now, a.control[LOAD_NS], LOAD_END, chip)
 
 
 @compiled
-def flash_read(a, now, request):  # type: ignore[no-untyped-def]
+def flash_read(a, now, request):
     """A read enters: its chunks join the queues of their chips."""
     control = a.control
     chips = a.chips
@@ -938,14 +942,14 @@ def flash_read(a, now, request):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def flash_write_transfer(a, now, request):  # type: ignore[no-untyped-def]
+def flash_write_transfer(a, now, request):
     control = a.control
     end = book(a, now, WRITE_BUS, picoseconds(a.requests[request, REQUEST_LENGTH], control[WRITE_BUS_PS]))
-    schedule_stage(a, now, end + control[WRITE_NS] - now, WRITE_OUT, request)
+    schedule_stage(a, now, end + control[WRITE_NS] - now, WRITE_END, request)
 
 
 @compiled
-def flash_write(a, now, request):  # type: ignore[no-untyped-def]
+def flash_write(a, now, request):
     """A write enters: it waits until the write cache has room for it."""
     control = a.control
     drain_ns = picoseconds(a.requests[request, REQUEST_LENGTH], control[DRAIN_PS])
@@ -960,7 +964,7 @@ def flash_write(a, now, request):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def flash_enter(a, now, request):  # type: ignore[no-untyped-def]
+def flash_enter(a, now, request):
     if a.requests[request, REQUEST_WRITES] != 0:
         flash_write(a, now, request)
     else:
@@ -968,7 +972,7 @@ def flash_enter(a, now, request):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def flash_event(a, now, subject):  # type: ignore[no-untyped-def]
+def flash_event(a, now, subject):
     """A stage of the flash device has come to its end."""
     control = a.control
     chips = a.chips
@@ -976,21 +980,21 @@ def flash_event(a, now, subject):  # type: ignore[no-untyped-def]
     requests = a.requests
     number = subject >> STAGE_BITS
     stage = subject & ((1 << STAGE_BITS) - 1)
-    if stage == LOAD:
+    if stage == LOAD_END:
         chips[number, LOADED] = 1
         level(a, now, CHIPS, NOTHING)
         chip_step(a, now, number)
-    elif stage == TRANSFER:
+    elif stage == TRANSFER_END:
         chunk = chips[number, CHIP_HEAD]
         chips[number, CHIP_HEAD] = chunks[chunk, CHUNK_NEXT]
         first = number - number % control[CHIPS_PER_CHANNEL]
         chips[first, CHANNEL_BUSY] = 0
         level(a, now, CHANNELS, NOTHING)
         duration = picoseconds(min(chunks[chunk, CHUNK_BYTES], control[DECODE_LIMIT]), control[DECODE_PS])
-        schedule_stage(a, now, duration, DECODE, chunk)
+        schedule_stage(a, now, duration, DECODE_END, chunk)
         chip_step(a, now, number)
         channel_step(a, now, first)
-    elif stage == DECODE:
+    elif stage == DECODE_END:
         request = chunks[number, CHUNK_REQUEST]
         chunks[number, CHUNK_NEXT] = control[FREE_CHUNK]
         control[FREE_CHUNK] = number
@@ -998,8 +1002,8 @@ def flash_event(a, now, subject):  # type: ignore[no-untyped-def]
         requests[request, CHUNKS_LEFT] -= 1
         if requests[request, CHUNKS_LEFT] == 0:
             end = book(a, now, BUS, picoseconds(requests[request, REQUEST_LENGTH], control[BUS_PS]))
-            schedule_stage(a, now, end - now, READ_BUS, request)
-    elif stage == COMMAND:
+            schedule_stage(a, now, end - now, READ_END, request)
+    elif stage == COMMAND_END:
         flash_enter(a, now, number)
     elif stage == ADMISSION:
         flash_write_transfer(a, now, number)
@@ -1011,7 +1015,7 @@ def flash_event(a, now, subject):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def submit(a, now, thread, line, writes, offset, length):  # type: ignore[no-untyped-def]
+def submit(a, now, thread, line, writes, offset, length):
     """A thread's request enters the device."""
     control = a.control
     requests = a.requests
@@ -1029,13 +1033,13 @@ def submit(a, now, thread, line, writes, offset, length):  # type: ignore[no-unt
         control[FREE_CHUNKS] -= count
         requests[request, CHUNKS_LEFT] = count
     if control[COMMAND_NS] > 0:
-        schedule_stage(a, now, control[COMMAND_NS], COMMAND, request)
+        schedule_stage(a, now, control[COMMAND_NS], COMMAND_END, request)
     else:
         flash_enter(a, now, request)
 
 
 @inlined
-def chunk_count(a, offset, length):  # type: ignore[no-untyped-def]
+def chunk_count(a, offset, length):
     page_bytes = a.control[PAGE_BYTES]
     return (offset + length - 1) // page_bytes - offset // page_bytes + 1
 
@@ -1044,7 +1048,7 @@ def chunk_count(a, offset, length):  # type: ignore[no-untyped-def]
 
 
 @entry
-def advance(a):  # type: ignore[no-untyped-def]
+def advance(a):
     """Run until the end of the run, or until the host has to act; return why."""
     control = a.control
     code = a.code
@@ -1123,7 +1127,7 @@ def advance(a):  # type: ignore[no-untyped-def]
         turn = STOP
         keep_ns = 0
         category = IN_CPU
-        if step == GRANTED or step == RETRY:
+        if step in (GRANTED, RETRY):
             step = RESUMED if step == GRANTED else RETRY_NOW
             if switch_ns > 0:
                 threads[thread, STEP] = step
@@ -1131,8 +1135,9 @@ def advance(a):  # type: ignore[no-untyped-def]
                 turn = KEEP
         if turn == KEEP:
             pass
-        elif step == AFTER_CPU:
+        elif step == AFTER_PREEMPTION:
             pc += INSTRUCTION
+        elif step == AFTER_CPU:
             timeslice_ns = control[TIMESLICE_NS]
             if (
                 timeslice_ns > 0
@@ -1140,13 +1145,13 @@ def advance(a):  # type: ignore[no-untyped-def]
                 and threads[thread, ATOMIC] == 0
                 and now - threads[thread, GOT_CPU] >= timeslice_ns
             ):
-                threads[thread, PC] = pc
-                threads[thread, STEP] = GO
+                threads[thread, STEP] = AFTER_PREEMPTION
                 owner_stops_running(a, now, thread)
                 join_ready_queue(a, now, thread)
                 give_cpu(a, now)
                 thread = -1
                 continue
+            pc += INSTRUCTION
         elif step == RESUMED:
             note(a, now, thread, code[pc + LINE], LOG_RESUME, NOTHING, ZERO)
             pc += INSTRUCTION
@@ -1255,7 +1260,7 @@ def advance(a):  # type: ignore[no-untyped-def]
                         result = left - right
                     elif op == MUL:
                         result = left * right
-                    elif op == DIV or op == MOD:
+                    elif op in (DIV, MOD):
                         if right == 0:
                             failed_line = code[pc + LINE]
                             status = DIVISION_BY_ZERO
@@ -1266,7 +1271,7 @@ def advance(a):  # type: ignore[no-untyped-def]
                             result = left // right
                         else:
                             result = left % right
-                    elif op == SHL or op == SHR:
+                    elif op in (SHL, SHR):
                         if right < 0 or right > 62:
                             failed_line = code[pc + LINE]
                             status = BAD_SHIFT
@@ -1402,7 +1407,7 @@ def advance(a):  # type: ignore[no-untyped-def]
                     break
                 pc += INSTRUCTION
 
-            elif op == READ or op == WRITE:
+            elif op in (READ, WRITE):
                 offset = registers[base + code[pc + 1]]
                 length = registers[base + code[pc + 2]]
                 if offset < 0 or length <= 0:
@@ -1443,10 +1448,13 @@ def advance(a):  # type: ignore[no-untyped-def]
                 pc += INSTRUCTION
                 if completed == control[WARMUP_GOAL]:
                     open_window(a, now)
-                elif control[BATCH_IOS] > 0 and completed > control[WARMUP_GOAL]:
-                    if (completed - control[WARMUP_GOAL]) % control[BATCH_IOS] == 0:
-                        a.batches[control[BATCH_ROWS]] = now
-                        control[BATCH_ROWS] += 1
+                elif (
+                    control[BATCH_IOS] > 0
+                    and completed > control[WARMUP_GOAL]
+                    and (completed - control[WARMUP_GOAL]) % control[BATCH_IOS] == 0
+                ):
+                    a.batches[control[BATCH_ROWS]] = now
+                    control[BATCH_ROWS] += 1
                 if completed == control[IO_GOAL]:
                     status = FINISHED
                     break
@@ -1507,7 +1515,7 @@ def advance(a):  # type: ignore[no-untyped-def]
                     demote_spinning(a, now, number)
                 pc += INSTRUCTION
 
-            elif op == INC or op == DEC:
+            elif op in (INC, DEC):
                 if op == INC:
                     number = memory[registers[base + code[pc + 1]] + code[pc + 2]]
                 else:

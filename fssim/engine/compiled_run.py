@@ -1,8 +1,8 @@
 """Runs a `System` on the compiled engine: lays out its objects, loads its programs, and names what came out.
 
 Shared objects lie in one flat memory.  A handle is the address of an object; word i of it is its field i in declaration
-order: an integer, the handle of an object, the number of a lock or counter, or the address of a list (its length, then its
-elements).  Address 0 is nobody's.
+order: an integer, the handle of an object, the number of a lock or counter, or the address of a list (its length, then
+its elements).  Address 0 is nobody's.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 
 from fssim.engine import compiled as c
@@ -285,10 +284,9 @@ class _Run:
                 return self._failure(status)
 
     def _advance(self) -> int:
-        if numba.config.DISABLE_JIT:  # plain Python, where numpy would warn of the wrap-around of random numbers
-            with np.errstate(over="ignore"):
-                return int(c.advance(self.arrays))
-        return int(c.advance(self.arrays))
+        # Under NUMBA_DISABLE_JIT=1 numpy would warn of the wrap-around of random numbers.
+        with np.errstate(over="ignore"):
+            return int(c.advance(self.arrays))
 
     def _empty_log(self) -> None:
         control = self.arrays.control
@@ -350,7 +348,7 @@ class _Run:
                 thread=thread,
                 lock=self._lock_name(row[c.WAITS_FOR]),
                 mode=int(row[c.MODE]),
-                line=int(self.arrays.code[row[c.PC] + c.LINE]),
+                line=int(self.arrays.code[row[c.PC] + c.LINE]) if row[c.STEP] != c.GO else 0,
                 holders=holders.get(int(row[c.WAITS_FOR]), ()),
             )
             for thread, row in enumerate(threads)
