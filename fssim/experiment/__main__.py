@@ -1,5 +1,10 @@
 """`python -m fssim.experiment NAME`."""
 
-from fssim.experiment.cli import main
+import sys
 
-main()
+if __name__ == "__main__":  # processes that are spawned import this file too
+    try:
+        from fssim.experiment.cli import main
+    except KeyboardInterrupt:
+        sys.exit(130)
+    main()

@@ -84,7 +84,7 @@ def run_job(
             engine=engine,
             versions=versions(),
         )
-        figures = pool.start(draw, figure_tasks(report, tasks))  # they are drawn while this process prints and writes
+        figures = pool.run_all(draw, figure_tasks(report, tasks))  # they are drawn while this process prints and writes
         print_report(report, folder.path)
         _write(report, folder, csv_file, json_file)
         _write_figures(report, folder, figures)

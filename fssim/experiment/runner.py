@@ -75,7 +75,7 @@ class Workers:
             context = multiprocessing.get_context(method)
             self.pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupt)
 
-    def start(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[Any, None, None]:
+    def run_all(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[Any, None, None]:
         """Begin the tasks and return their results as they come; an exception of a task is raised there.
 
         Without processes the tasks are run when the results are asked for.
@@ -114,7 +114,7 @@ def run_cells(tasks: Sequence[Task], pool: Workers, progress: Callable[[Outcome]
     """Run the tasks; `progress` is called with the state after every cell.  Ctrl-C ends it with what is finished."""
     outcome = Outcome(planned=len(tasks))
     begin = time.monotonic()
-    with closing(pool.start(run_cell, tasks)) as results:
+    with closing(pool.run_all(run_cell, tasks)) as results:
         try:
             for result in results:
                 outcome.add(result)

@@ -41,6 +41,7 @@ def print_report(report: Report, folder: Path) -> None:
         f"\n{len(outcome.cells)} of {outcome.planned} cells, {outcome.events:,} events in {outcome.seconds:.1f} s; "
         f"engine {report.engine}, seed {report.experiment.definition.run.seed}; results in {folder}",
         highlight=False,
+        soft_wrap=True,
     )
 
 

@@ -1,0 +1,186 @@
+"""The whole job: what it writes, what it prints, how it ends."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import json
+import os
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fssim.errors import Deadlock, UserError
+from fssim.experiment import runner
+from fssim.experiment.job import run_job
+from tests.experiment.conftest import MACHINE
+
+SMALL: dict[str, Any] = {"machine": MACHINE, "threads": (1, 4), "block_sizes": (4096,), "jobs": 1}
+
+
+@pytest.fixture
+def in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_job_writes_data_figures_and_a_page(fake: None, in_empty_folder: Path) -> None:
+    table, everything = in_empty_folder / "t.csv", in_empty_folder / "deep" / "r.json"
+    assert run_job("dio_read_lock", **SMALL, patterns=("seqrd",), csv_file=table, json_file=everything) == 0
+    folder = in_empty_folder / "results" / "dio_read_lock"
+    names = {path.name for path in folder.iterdir()}
+    assert {"results.csv", "results.json", "report.html", "lock_stat-xfs-2.6.39.txt"} <= names
+    for figure in ("scaling-seqrd", "ratio-seqrd", "time-per-io", "matrix-xfs-2.6.39-seqrd-xfs-vanilla"):
+        assert (folder / f"{figure}.png").read_bytes().startswith(b"\x89PNG")
+        ElementTree.parse(folder / f"{figure}.svg")
+    assert not [name for name in names if name.startswith(".")]
+    assert table.read_text() == (folder / "results.csv").read_text()
+    assert everything.read_text() == (folder / "results.json").read_text()
+
+
+def test_the_csv_has_a_row_a_cell_with_its_interval(fake: None, tmp_path: Path) -> None:
+    run_job("dio_read_lock", **SMALL, out=tmp_path)
+    text = (tmp_path / "results.csv").read_text()
+    assert text.splitlines()[0] == "filesystem,pattern,block_size,threads,iops,iops_low,iops_high"
+    rows = list(csv.DictReader(text.splitlines()))
+    assert len(rows) == 3 * 2 * 1 * 2
+    for row in rows:
+        assert float(row["iops_low"]) < float(row["iops"]) < float(row["iops_high"])
+
+
+def test_the_json_carries_seed_versions_and_the_whole_configuration(fake: None, tmp_path: Path) -> None:
+    run_job("dio_read_lock", **SMALL, out=tmp_path, seed=5)
+    plain = json.loads((tmp_path / "results.json").read_text())
+    assert plain["seed"] == plain["definition"]["run"]["seed"] == 5
+    assert plain["definition"]["grid"]["threads"] == [1, 4]
+    assert {"python", "fssim", "numpy", "numba", "simpy"} <= set(plain["versions"])
+    assert plain["machine"]["device"]["latency_ns"] == 20_000
+    assert len(plain["cells"]) == 12
+    assert plain["claims"][0].keys() == {"text", "found", "holds"}
+
+
+def test_the_page_needs_no_network_and_starts_with_the_summary(fake: None, tmp_path: Path) -> None:
+    run_job("dio_read_lock", **SMALL, out=tmp_path)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert not re.search(r"""(src|href)=["'](?!data:)""", page)
+    assert "<script" not in page
+    assert "@import" not in page
+    assert "url(" not in page
+    assert "prefers-color-scheme: dark" in page
+    assert page.index("Question") < page.index("<table")
+    assert "missed" in page
+    assert page.count("<figure") == page.count("data:image/svg+xml;base64,") >= 8
+    assert "python -m fssim.experiment dio_read_lock" in page
+
+
+def test_the_terminal_report_has_everything_in_the_order_of_interest(
+    fake: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_job("dio_read_lock", **SMALL, out=tmp_path)
+    printed = capsys.readouterr()
+    parts = (
+        "Question",
+        "Predicted IOPS: xfs-2.6.39, seqrd",
+        "Ratio of IOPS",
+        "Predicted and measured IOPS",
+        "Absolute error in per cent",
+        "Where the time of an I/O goes",
+        "Locks, times in",
+        "\nClaims ",
+    )
+    places = [printed.out.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "…" not in printed.out  # nothing is cut off
+    assert printed.err == ""  # no progress bar when standard error is not a terminal
+
+
+def test_results_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:
+    for jobs in (1, 2):
+        assert run_job("dio_read_lock", **(SMALL | {"jobs": jobs}), patterns=("rndrd",), out=tmp_path / str(jobs)) == 0
+    for name in ("results.csv", "results.json", "scaling-rndrd.svg", "timeline.svg"):
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes(), name
+
+
+def test_both_engines_give_the_same_results(tmp_path: Path) -> None:
+    for engine in ("compiled", "reference"):
+        run_job("dio_read_lock", **SMALL, engine=engine, out=tmp_path / engine)
+    assert (tmp_path / "compiled" / "results.csv").read_text() == (tmp_path / "reference" / "results.csv").read_text()
+
+
+def interrupt_after(monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
+    """Let Ctrl-C come when so many cells are finished."""
+    original, count = runner.run_cell, 0
+
+    def run_cell(task: Any) -> Any:
+        nonlocal count
+        count += 1
+        if count > cells:
+            raise KeyboardInterrupt
+        return original(task)
+
+    monkeypatch.setattr(runner, "run_cell", run_cell)
+
+
+def test_ctrl_c_keeps_and_reports_what_is_finished(
+    fake: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupt_after(monkeypatch, 5)
+    assert run_job("dio_read_lock", **SMALL, out=tmp_path) == 130
+    assert "interrupted: 5 of 12 cells are finished and reported" in capsys.readouterr().out
+    assert len((tmp_path / "results.csv").read_text().splitlines()) == 6
+    assert json.loads((tmp_path / "results.json").read_text())["interrupted"] is True
+    assert (tmp_path / "report.html").exists()
+
+
+def test_ctrl_c_before_the_first_cell_leaves_nothing_to_report(
+    fake: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    interrupt_after(monkeypatch, 0)
+    assert run_job("dio_read_lock", **SMALL, out=tmp_path) == 130
+    assert capsys.readouterr().err == "fssim: interrupted before the first cell was finished\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_cell_that_ends_by_an_error_does_not_take_the_others_along(
+    fake: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fssim import engine
+
+    healthy = engine.run
+
+    def run(system: Any, **options: Any) -> Any:
+        if len(system.threads) == 4 and "exclusive" in system.constants["READ"].name:
+            raise Deadlock("all wait", thread=2, lock="inode.iolock", time_ns=77, seed=system.seed, line=5)
+        return healthy(system, **options)
+
+    monkeypatch.setattr("fssim.engine.run", run)
+    monkeypatch.setattr("fssim.experiment.figures.TIMELINE_THREADS", 1)
+    assert run_job("dio_read_lock", **SMALL, patterns=("seqrd",), out=tmp_path) == 3
+    assert "1 cells ended by an error" in capsys.readouterr().out
+    failures = json.loads((tmp_path / "results.json").read_text())["failures"]
+    assert failures[0]["error"] == "Deadlock: all wait in thread 2 on inode.iolock at 77 ns (line 5, seed 2011)"
+    assert (failures[0]["threads"], failures[0]["seed"]) == (4, 2011)
+
+
+def test_a_missed_claim_is_an_exit_code_only_if_asked_for(fake: None, tmp_path: Path) -> None:
+    assert run_job("dio_read_lock", **SMALL, out=tmp_path) == 0
+    assert run_job("dio_read_lock", **SMALL, out=tmp_path, strict=True) == 1
+
+
+def test_a_full_disk_is_one_line_and_leaves_no_half_written_file(
+    fake: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "results.csv").write_text("the results of yesterday\n")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError, match=r"cannot write .*results\.csv: No space left on device"):
+        run_job("dio_read_lock", **SMALL, out=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["results.csv"]
+    assert (tmp_path / "results.csv").read_text() == "the results of yesterday\n"
+    assert "Predicted IOPS" in capsys.readouterr().out  # what was computed is on the terminal all the same
