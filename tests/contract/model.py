@@ -1,7 +1,7 @@
 """An independent oracle: the rules of each lock kind in plain Python, without costs and latencies.
 
-Threads follow a tape of operations, each at an instant of its own; until then a thread computes or sleeps.  A thread that
-had to wait does what it missed at once.  All that a lock decides is then a matter of order, which is what is modelled.
+Threads follow a tape of operations, each at an instant of its own; until then a thread computes or sleeps.  A thread
+that had to wait does what it missed at once.  All that a lock decides is then a matter of order, which is modelled.
 Written from `docs/semantics.md` section 4; it shares no code with the engines but the random numbers of section 7.
 """
 

@@ -8,8 +8,8 @@ In the text of a thread these words stand for effects on `place.lock`, whatever 
     ATTEMPT_SHARED    the same, shared
     SECOND            acquire `place.second`, a lock of the same kind
 
-Unless a scene says otherwise, waking up takes 100 ns and the switch to the woken thread 10 ns, so that a sleeper goes on
-110 ns after it was woken; a spinner notices after 1 ns that it has the lock; there are 8 processors.
+Unless a scene says otherwise, waking up takes 100 ns and the switch to the woken thread 10 ns, so that a sleeper goes
+on 110 ns after it was woken; a spinner notices after 1 ns that it has the lock; there are 8 processors.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class Place(Shared):
 def play(engine: str, *threads: str, kind: Kind = FIFO_RWLOCK, check: bool = True, **settings: Any) -> RunResult:
     """Run a scene, log on.
 
-    `threads`: text of each thread.  `settings`: fields of `Host` and of `System`; `device`: a device.  `check`: raise the
-    error that ended the run.
+    `threads`: text of each thread.  `settings`: fields of `Host` and of `System`.  `check`: raise the error that ended
+    the run.
     """
     host = {"cpus": 8, "wakeup_ns": WAKEUP_NS, "switch_ns": SWITCH_NS, "spin_handoff_ns": HANDOFF_NS, **dict(kind.host)}
     host |= {name: settings.pop(name) for name in Host.__struct_fields__ if name in settings}

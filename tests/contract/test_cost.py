@@ -1,7 +1,7 @@
 """The cost of a lock operation does not grow with the number of waiters.
 
-Counted, not timed: events of the simulation, and lines of the engine's source that are executed when it runs without jit.
-If both grow by the same amount from 8 to 16 waiters as per waiter from 64 to 128, the cost of a grant is constant.
+Counted, not timed: events of the simulation, and lines of the engine's source that are executed when it runs without
+jit.  If a waiter more costs as much between 64 and 128 waiters as between 8 and 16, the cost of a grant is constant.
 """
 
 from __future__ import annotations
@@ -13,8 +13,17 @@ from typing import Any
 
 import pytest
 
-from tests.contract.scene import BARGING_MUTEX, FIFO_MUTEX, FIFO_RWLOCK, SPINLOCK, SPINNING_RWLOCK, Kind
-from tests.contract.scene import final, instants, play
+from tests.contract.scene import (
+    BARGING_MUTEX,
+    FIFO_MUTEX,
+    FIFO_RWLOCK,
+    SPINLOCK,
+    SPINNING_RWLOCK,
+    Kind,
+    final,
+    instants,
+    play,
+)
 from tests.mutants.mutation import ENGINES, interpreted_engines
 
 WORKER = "TAKE; place.entries += 1; yield cpu(10); DROP"

@@ -17,8 +17,17 @@ from fssim.errors import (
     RunError,
     StepLimit,
 )
-from tests.contract.scene import BARGING_MUTEX, FIFO_MUTEX, FIFO_RWLOCK, SPINLOCK, SPINNING_RWLOCK
-from tests.contract.scene import instants, line_of, play, rows
+from tests.contract.scene import (
+    BARGING_MUTEX,
+    FIFO_MUTEX,
+    FIFO_RWLOCK,
+    SPINLOCK,
+    SPINNING_RWLOCK,
+    instants,
+    line_of,
+    play,
+    rows,
+)
 
 RWLOCKS = [FIFO_RWLOCK, SPINNING_RWLOCK]
 SEED = 11

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contract.scene import BARGING_MUTEX, FIFO_MUTEX, FIFO_RWLOCK, SPINLOCK, SPINNING_RWLOCK
-from tests.contract.scene import final, instants, play, rows, use_of_lock
+from tests.contract.scene import (
+    BARGING_MUTEX,
+    FIFO_MUTEX,
+    FIFO_RWLOCK,
+    SPINLOCK,
+    SPINNING_RWLOCK,
+    final,
+    instants,
+    play,
+    rows,
+    use_of_lock,
+)
 
 TURNS = 15
 
@@ -114,7 +124,7 @@ def test_try_takes_a_free_lock_and_leaves_a_held_one_without_waiting(kind, engin
 @pytest.mark.parametrize(
     ("kind", "granted", "goes_on"),
     [
-        # The owner runs until 1000.  A sleeper is granted then and goes on after wake-up and switch, a spinner after 1 ns.
+        # The owner runs until 1000.  A sleeper, granted then, goes on after wake-up and switch, a spinner after 1 ns.
         (FIFO_RWLOCK, 1000, 1110),
         (FIFO_MUTEX, 1000, 1110),
         (SPINNING_RWLOCK, 1000, 1001),
@@ -143,7 +153,7 @@ def test_waits_and_holds_behind_a_running_owner_are_as_calculated(kind, engine, 
 @pytest.mark.parametrize(
     ("kind", "granted"),
     [
-        # The owner wakes from its sleep and releases at 1000 + 100.  Granted then, or taken by the woken sleeper at 1210.
+        # The owner wakes and releases at 1000 + 100.  Granted then, or taken by the woken sleeper at 1210.
         (FIFO_RWLOCK, 1100),
         (FIFO_MUTEX, 1100),
         (SPINNING_RWLOCK, 1210),
@@ -219,7 +229,7 @@ def test_spinners_go_to_sleep_when_the_owner_does(kind, engine):
 
 @pytest.mark.parametrize("kind", [SPINNING_RWLOCK, BARGING_MUTEX])
 def test_spinners_go_to_sleep_when_the_owner_is_preempted(kind, engine):
-    """At 300 the owner's time slice is over.  The third thread gets the spinner's processor, the owner its own again."""
+    """At 300 the owner's time slice is over.  Thread 2 gets the spinner's processor, the owner its own again."""
     result = play(
         engine,
         "TAKE; yield cpu(300); yield cpu(300); DROP",
@@ -280,16 +290,21 @@ def test_a_newcomer_cannot_steal_where_the_releaser_hands_over(kind, engine):
 
 @pytest.mark.parametrize("kind", [SPINNING_RWLOCK, BARGING_MUTEX])
 def test_a_sleeper_is_woken_only_once_until_it_has_run(kind, engine):
-    """Released at 1100 and, by a thief, at 1170.  Events: 3 starts; cpu 10, 1150, 20 and 50; the sleep; wake-up and switch."""
+    """Released at 1100 and, by a thief, at 1170; a fourth thread runs on until no wake-up can be on its way any more.
+
+    Events: 4 starts; the CPU effects of 10, 1150, 20, 50 and 3000; the sleep; wake-up and switch.
+    """
     result = play(
         engine,
         "TAKE; yield sleep(1000); DROP",
         "yield cpu(10); TAKE; yield cpu(50); DROP",
         "yield cpu(1150); TAKE; yield cpu(20); DROP",
+        "yield cpu(3000)",
         kind=kind,
     )
     assert instants(result, "GRANT") == [(1210, 1)]
-    assert result.events == 3 + 4 + 1 + 2
+    assert instants(result, "END") == [(1100, 0), (1170, 2), (1260, 1), (3000, 3)]
+    assert result.events == 4 + 5 + 1 + 2
 
 
 def test_a_lock_whose_line_is_elsewhere_is_fetched_first_one_at_a_time(kind, engine):

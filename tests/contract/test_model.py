@@ -126,7 +126,7 @@ def columns(tape: list[tuple[int, int, bool]]) -> list[list[int]]:
 
 
 def test_random_operations_are_worth_comparing():
-    """Random tapes bring about every decision of the locks: grants, spinners that sleep, hand-offs after 4 ms, demotes."""
+    """Random tapes bring about grants, demotes, spinners that must sleep, vain looks, and hand-offs after 4 ms."""
     random = Random(1)
     met: Counter[str] = Counter()
     for kind in KINDS:

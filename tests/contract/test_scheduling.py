@@ -127,7 +127,7 @@ def test_a_completion_gives_its_slot_on_before_it_wakes_its_thread(engine):
 
 
 def test_gate_and_bus_are_passed_one_after_the_other(engine):
-    """A gate of 10**9 / 3 * 10**6 = 334 ns a request (rounded up), 1,000 ns latency, 512 bytes at 1000 MB/s = 512 ns."""
+    """A gate of 10**9 / 3 * 10**6 = 334 ns (rounded up), 1,000 ns latency, 512 bytes at 1000 MB/s = 512 ns."""
     device = SimpleDevice(latency_ns=1000, iops_cap=3_000_000, bandwidth_mb_s=1000, queue_depth=4)
     result = play(engine, *["yield device.read(0, 512)"] * 3, device=device)
     # Latencies end at 1000, 1334, 1668; the bus is free for them at 1000, 1512, 2024.

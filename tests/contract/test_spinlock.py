@@ -27,7 +27,8 @@ def test_nested_spinlocks_keep_the_holder_atomic_until_the_last_is_released(engi
     """Released at 150 and 300; preempted only after the 10 ns that follow."""
     result = play(
         engine,
-        "TAKE; SECOND; yield cpu(150); DROP; yield cpu(150); yield place.second.release(); yield cpu(10); yield cpu(10)",
+        "TAKE; SECOND; yield cpu(150); DROP; yield cpu(150)\n"
+        "yield place.second.release(); yield cpu(10); yield cpu(10)",
         "yield cpu(5)",
         kind=SPINLOCK,
         cpus=1,

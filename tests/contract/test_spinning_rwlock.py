@@ -30,7 +30,7 @@ def test_spinning_writers_get_the_lock_in_order_before_a_waiting_reader(engine):
     ("released", "reader_is_served"), [(10 + HANDOFF_AFTER_NS, False), (11 + HANDOFF_AFTER_NS, True)]
 )
 def test_a_reader_that_has_waited_over_4_ms_goes_before_the_spinners(engine, released, reader_is_served):
-    """Reader 1 waits since 10.  Granted at the release, it works 100 ns after 110; spinner 2 has to sleep until then."""
+    """Reader 1 waits since 10.  Granted at the release, it works 100 ns after 110; spinner 2 sleeps until then."""
     result = spinning(
         engine,
         f"TAKE; yield cpu({released}); DROP",
@@ -44,7 +44,7 @@ def test_a_reader_that_has_waited_over_4_ms_goes_before_the_spinners(engine, rel
 
 
 def test_a_reader_steals_a_free_lock_but_does_not_join_other_readers_past_the_wait_list(engine):
-    """Writer 1 sleeps since 10 and is on its way at 1150, when reader 2 takes the lock.  Reader 3 must wait from 1160."""
+    """Writer 1, asleep since 10, is on its way at 1150, when reader 2 takes the lock.  Reader 3 waits from 1160."""
     result = spinning(
         engine,
         "TAKE; yield sleep(1000); DROP",
@@ -103,7 +103,7 @@ def test_a_demote_admits_waiting_readers_and_sends_spinners_to_sleep(engine):
 
 
 def test_a_demote_before_a_leading_writer_wakes_nobody(engine):
-    """Writer 1 sleeps since the owner did, at 10; reader 2 waits behind it although readers hold the lock from 600 on."""
+    """Writer 1 sleeps since 10; reader 2 waits behind it although the lock is shared from 600 on."""
     result = spinning(
         engine,
         "TAKE; yield sleep(500); yield place.lock.demote(); yield cpu(400); UNSHARE",

@@ -1,8 +1,8 @@
 """Loads a changed copy of an engine, without jit, and lets `fssim.engine.run` use it for a while.
 
-One file of `fssim/engine` is changed by exact textual replacement; the engines' modules are then imported anew, from that
-text and the other files as they are.  The replaced text must occur exactly as often as said: a mutant cannot vanish
-unseen when the code changes.
+One file of `fssim/engine` is changed by exact textual replacement; the engines' modules are then imported anew, from
+that text and the other files as they are.  The replaced text must occur exactly once: a mutant cannot vanish unseen
+when the code changes.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ RELOADED = ("fssim.engine.compiled", "fssim.engine.compiled_run", "fssim.engine.
 
 
 class MutantVanished(Exception):
-    """The text to replace does not occur as often as it should: adapt the mutant to the code."""
+    """The text to replace does not occur exactly once: adapt the mutant to the code."""
 
 
-def mutated_source(file: str, old: str, new: str, times: int = 1) -> str:
-    """Return the text of a file below `fssim/engine` with `old` replaced, which must occur `times` times."""
+def mutated_source(file: str, changes: Sequence[tuple[str, str]]) -> str:
+    """Return the text of a file below `fssim/engine` with each `old` replaced by its `new`; old must occur once."""
     source = (ENGINES / file).read_text(encoding="utf-8")
-    found = source.count(old)
-    if found != times or old == new:
-        raise MutantVanished(f"fssim/engine/{file}: {found} times, not {times}:\n{old}")
-    return source.replace(old, new)
+    for old, new in changes:
+        if source.count(old) != 1 or old == new:
+            raise MutantVanished(f"fssim/engine/{file}: {source.count(old)} times instead of once:\n{old}")
+        source = source.replace(old, new)
+    return source
 
 
 class _ChangedFile(importlib.machinery.SourceFileLoader):
