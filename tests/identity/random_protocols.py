@@ -199,6 +199,12 @@ class _Writer:
                 f"mount.files[x % {self.files}].pages = x ^ 5",
                 f"near.hidden = {source}",
                 f"x = ({source} << 2 | x >> 1) & 7",
+                f"{target} = {source} + (yield choose(3)) * 2",
+                f"{target} += yield choose(3)",
+                f"if (yield choose(2)) and {source} > 1 or x == 3:\n    x = (x + 1) % 8",
+                # The lines of effects within one statement.
+                f"x = (\n    {source}\n    + (yield choose(3))\n    + (yield choose(2))\n) % 8",
+                f"yield cpu(\n    max(\n        {source} % 3,\n        (yield choose(2)),\n    )\n)",
             )
         )
 
@@ -313,6 +319,8 @@ def _sub(random: Random, number: int, files: int, subs: list[_Sub]) -> tuple[_Su
     name = f"sub_{number}"
     text = f"@protocol\ndef {name}(mount: Mount, near: File, far: File, x: int):\n{_indent(body)}\n"
     if results:
+        if random.randrange(2):
+            text += f"    if near.size % 3 == 1:\n        {results.replace('x', 'x * 2', 1)}\n    yield cpu(1)\n"
         text += f"    {results}\n"
     return _Sub(name, targets, rank, not atomic), text + "\n"
 
@@ -320,7 +328,8 @@ def _sub(random: Random, number: int, files: int, subs: list[_Sub]) -> tuple[_Su
 def _program(random: Random, number: int, files: int, subs: list[_Sub], daemon: bool) -> str:
     writer = _Writer(random, files, subs, budget=random.randrange(6, 40))
     if random.randrange(8) == 0:
-        writer.fault_at = random.randrange(writer.budget)
+        # Early, since most of the budget is seldom used up.
+        writer.fault_at = writer.budget - 1 - random.randrange(min(writer.budget, 8))
     body = writer.body()
     if random.randrange(8) == 0:
         body += "\n" + random.choice(INVERSIONS)

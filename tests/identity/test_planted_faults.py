@@ -1,0 +1,149 @@
+"""The comparison is not vacuous: faults planted into the reference engine are found by few random protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from fssim.engine import run
+from fssim.engine.reference import cache_line, counters, devices, flash, locks, scheduler, simulation, spinning, thread
+from fssim.engine.reference.statistics import Statistics
+from fssim.protocol.language import SHARED
+from tests.identity.compare import differences
+from tests.identity.random_protocols import random_system
+
+MOST_PROTOCOLS = 500
+
+
+def readers_overtake_queued_writers(lock: Any, mode: int) -> bool:
+    return lock._writer is None and (mode == SHARED or (lock._readers == 0 and not lock._queue))
+
+
+def one_reader_is_woken_instead_of_the_run(lock: Any) -> None:
+    if lock._queue and lock._queue[0].wait_mode == SHARED:
+        lock._grant_and_wake(lock._queue.popleft(), SHARED)
+
+
+def a_delay_of_zero_goes_before_what_is_queued(self: Any, delay: int, action: Any, subject: Any) -> None:
+    event = self.environment.event()
+    event._ok, event._value = True, subject
+    event.callbacks.append(action)
+    self.environment.schedule(event, 0 if delay == 0 else 1, delay)
+
+
+def a_blocked_thread_leaves_its_cpu_to_the_last_that_came(self: Any) -> None:
+    if self._ready:
+        successor = self._ready.pop()
+        self._put_on_cpu(successor)
+        self.run_after(successor, 0)
+    else:
+        self._free_cpus += 1
+        self._busy.change(self.simulation.now, -1)
+
+
+def spinners_go_on_when_the_owner_stops(lock: Any, thread: Any) -> None:
+    return None
+
+
+def a_woken_thread_does_not_switch(self: Any, thread: Any) -> None:
+    self.statistics.enter(thread, self.statistics.wakeup, self.simulation.now)
+    self._ready_after(thread, self._host.wakeup_ns)
+
+
+def nobody_is_atomic(self: Any) -> bool:
+    return False
+
+
+def a_cache_line_serves_all_at_once(self: Any, thread: Any, now: int) -> int:
+    last, self._last_touched_by = self._last_touched_by, thread
+    return 0 if last is thread or last is None else int(self._transfer_ns)
+
+
+def the_stream_of_random_numbers_skips_one(self: Any) -> int:
+    from fssim.engine import random
+
+    self._draws += 1
+    return random.draw(self._seed, self.number, self._draws)
+
+
+def a_slot_is_freed_after_the_completion(self: Any, request: Any) -> None:
+    self._complete(request)
+    if self._waiting:
+        self._start(*self._waiting.popleft())
+    else:
+        self._free_slots += 1
+        self._slots.change(self._simulation.now, -1)
+
+
+def the_last_chip_served_is_served_again(self: Any) -> Any:
+    return next((chip for chip in self.chips if chip.can_transfer), None)
+
+
+def a_page_is_not_loaded_ahead(self: Any) -> int | None:
+    page = self.queue[0].page
+    return page if page != self.cache_register else None
+
+
+def the_cache_admits_whatever_comes(self: Any, now: int, size_bytes: int) -> int:
+    self.draining.book(now, flash.transfer_ns(size_bytes, self._ps_per_byte))
+    return now
+
+
+def one_waiter_is_woken_at_zero(self: Any, thread: Any, _: int) -> int:
+    if self.value == 0:
+        raise self._simulation.error(counters.BadValue, counters.messages.COUNTER_BELOW_ZERO, thread, self.name)
+    self.value -= 1
+    self._simulation.log(thread, counters.OPCODES["DEC"], self.number, self.value)
+    if self.value == 0 and self._waiters:
+        waiter = self._waiters.popleft()
+        waiter.waits_for = None
+        self._scheduler.wake(waiter)
+    return int(self.value)
+
+
+def latencies_of_the_warm_up_are_counted(self: Any, now: int) -> None:
+    self._window_start = now
+
+
+FAULTS: list[tuple[type, str, Callable[..., Any]]] = [
+    (locks.FifoRWLock, "_is_grantable", readers_overtake_queued_writers),
+    (locks.FifoRWLock, "_wake_readers", one_reader_is_woken_instead_of_the_run),
+    (simulation.Simulation, "schedule", a_delay_of_zero_goes_before_what_is_queued),
+    (scheduler.Scheduler, "_give_up_cpu", a_blocked_thread_leaves_its_cpu_to_the_last_that_came),
+    (spinning.BargingMutex, "owner_stops", spinners_go_on_when_the_owner_stops),
+    (spinning.SpinningRWLock, "owner_stops", spinners_go_on_when_the_owner_stops),
+    (scheduler.Scheduler, "wake", a_woken_thread_does_not_switch),
+    (thread.SimThread, "atomic", property(nobody_is_atomic)),  # type: ignore[list-item]
+    (cache_line.CacheLine, "touch", a_cache_line_serves_all_at_once),
+    (thread.SimThread, "draw", the_stream_of_random_numbers_skips_one),
+    (devices.SimpleStorage, "_finish", a_slot_is_freed_after_the_completion),
+    (flash.Channel, "next_chip", the_last_chip_served_is_served_again),
+    (flash.Chip, "page_to_load", a_page_is_not_loaded_ahead),
+    (flash.WriteCache, "admit", the_cache_admits_whatever_comes),
+    (counters.WaitedCounter, "decrement", one_waiter_is_woken_at_zero),
+    (Statistics, "_open_window", latencies_of_the_warm_up_are_counted),
+]
+
+
+def differing_seeds() -> Iterator[int]:
+    """Seeds of random protocols on which the engines, one of them faulty, differ."""
+    for seed in range(MOST_PROTOCOLS):
+        system = random_system(Random(seed)).system
+        try:
+            reference = run(system, engine="reference", check=False)
+        except Exception:  # a fault may break the engine itself, which is found as well
+            yield seed
+            continue
+        if any(differences(reference, run(system, engine="compiled", check=False))):
+            yield seed
+
+
+@pytest.mark.parametrize(("owner", "name", "fault"), FAULTS, ids=lambda value: getattr(value, "__name__", None))
+def test_a_planted_fault_is_found(
+    owner: type, name: str, fault: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, name, fault)
+    assert next(differing_seeds(), None) is not None
