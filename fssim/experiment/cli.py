@@ -80,7 +80,14 @@ def command(**options: Any) -> int:
         raise click.UsageError("name an experiment; --list shows them")
     from fssim.experiment.job import run_job
 
-    return run_job(**options)
+    try:
+        return run_job(**options)
+    except KeyboardInterrupt:
+        raise Interrupted from None  # click would print an empty line
+
+
+class Interrupted(Exception):
+    """Ctrl-C."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -91,7 +98,7 @@ def main(arguments: list[str] | None = None) -> None:
         code = command.main(args=arguments, standalone_mode=False)
     except click.ClickException as error:
         code = _say(error.format_message(), error.exit_code)
-    except (KeyboardInterrupt, click.Abort):
+    except (Interrupted, KeyboardInterrupt, click.Abort):
         code = _say("interrupted", 130)
     except RunError as error:
         code = _say(f"{type(error).__name__}: {error}", 3)

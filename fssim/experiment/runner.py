@@ -73,7 +73,7 @@ class Workers:
         if jobs > 1:
             method = "fork" if sys.platform == "linux" else "spawn"
             context = multiprocessing.get_context(method)
-            self.pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_ignore_interrupt)
+            self.pool = ProcessPoolExecutor(jobs, mp_context=context)
 
     def run_all(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Generator[Any, None, None]:
         """Begin the tasks and return their results as they come; an exception of a task is raised there.
@@ -82,12 +82,24 @@ class Workers:
         """
         if self.pool is None:
             return (function(task) for task in tasks)
-        return _results([self.pool.submit(function, task) for task in tasks])
+        with _interrupts_held_back():
+            futures = [self.pool.submit(function, task) for task in tasks]
+        return _results(futures)
 
     def close(self) -> None:
         """End the processes; tasks that have not begun are dropped."""
         if self.pool is not None:
             self.pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Let Ctrl-C wait until processes have been made; they inherit the mask, so that the parent alone gets it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _results(futures: Sequence[Future[Any]]) -> Generator[Any, None, None]:
@@ -129,8 +141,3 @@ def run_cells(tasks: Sequence[Task], pool: Workers, progress: Callable[[Outcome]
 def warm_up(task: Task) -> None:
     """Jit the engine before processes are forked, or load it from numba's cache."""
     simulate(dataclasses.replace(task, ios=1, warmup_ios=0))
-
-
-def _ignore_interrupt() -> None:
-    """Ctrl-C reaches every process of the terminal; the parent alone decides what to do."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)

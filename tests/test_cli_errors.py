@@ -1,0 +1,103 @@
+"""A person's mistake on the command line is one line on standard error and exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from fssim.experiment.cli import main
+from tests.experiment.conftest import MACHINE
+
+RUN = ["dio_read_lock", "--machine", MACHINE]
+
+
+def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    """Run the command in this process; return exit code, standard output and standard error."""
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    printed = capsys.readouterr()
+    return int(ended.value.code or 0), printed.out, printed.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["dio_red_lock"], "unknown experiment 'dio_red_lock'; did you mean dio_read_lock?"),
+        (["nowhere/x.toml"], "nowhere/x.toml: no such file; known by name: dio_read_lock"),
+        ([], "name an experiment; --list shows them"),
+        ([*RUN, "--threads", "0"], "threads = '0': must be an integer >= 1"),
+        ([*RUN, "--threads", "1,-4"], "threads = '-4': must be an integer >= 1"),
+        ([*RUN, "--threads", "1,,2"], "threads = '': must be an integer >= 1"),
+        ([*RUN, "--block-sizes", "1000"], "block size 1000: direct I/O needs a multiple of 512 bytes"),
+        ([*RUN, "--block-sizes", "64m"], "block size 67108864: direct I/O needs a multiple of 512 bytes, at most"),
+        ([*RUN, "--block-sizes", "4x"], "block size = '4x': must be an integer >= 1"),
+        ([*RUN, "--patterns", "seqread"], "unknown pattern 'seqread'; did you mean seqrd?"),
+        ([*RUN, "--engine", "compild"], "engine 'compild' does not exist; did you mean compiled?"),
+        ([*RUN, "--cell", "seqrd,4k,3"], "--cell seqrd,4k,3: not in the grid"),
+        ([*RUN, "--cell", "seqrd"], "--cell seqrd: write PATTERN,BYTES,THREADS, such as seqrd,4096,16"),
+        ([*RUN, "--seed", "-1"], "-1 is not in the range x>=0"),
+        ([*RUN, "--jobs", "0"], "0 is not in the range x>=1"),
+        ([*RUN, "--treads", "4"], "No such option"),
+        (["dio_read_lock", "--machine", "missing.toml"], "missing.toml: no such file"),
+        ([*RUN, "--out", "/dev/null/x"], "output folder /dev/null/x: Not a directory; give another with --out"),
+        ([*RUN, "--csv", "/dev/null/x.csv"], "output folder /dev/null: File exists"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    code, out, err = outcome(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("fssim: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_experiments_are_listed_with_their_questions(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = outcome(capsys, "--list")
+    assert code == 0
+    assert out.startswith("dio_read_lock ")
+    assert "What happens to IOPS" in out
+
+
+def test_help_documents_exit_codes_and_imports_nothing_heavy() -> None:
+    script = (
+        "import sys\n"
+        "from fssim.experiment.cli import main\n"
+        "try:\n    main(['--help'])\n"
+        "finally:\n"
+        "    heavy = {'numpy', 'numba', 'matplotlib', 'rich', 'simpy', 'msgspec'} & set(sys.modules)\n"
+        "    print('heavy:', sorted(heavy))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0
+    assert "Exit codes:" in done.stdout
+    assert "heavy: []" in done.stdout
+
+
+def test_ctrl_c_ends_the_real_process_with_130_and_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fssim.experiment", *RUN, "--engine", "reference", "--out", str(tmp_path)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    # The output folder is empty until the end, so wait until the workers exist: then cells are running.
+    deadline = time.monotonic() + 60
+    while not _children(process.pid) and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "Traceback" not in out + err
+    assert err.count("\n") <= 1
+
+
+def _children(pid: int) -> str:
+    file = Path(f"/proc/{pid}/task/{pid}/children")
+    return file.read_text() if file.exists() else ""
