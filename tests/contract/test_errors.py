@@ -151,8 +151,7 @@ def test_deadlock_on_a_counter_that_nobody_drains(engine):
     assert "thread 1 waits for place.count (line" in result.error.detail
 
 
-def test_a_readers_upgrade_deadlocks_two_readers(engine):
-    """Both drain the other's share: the classical mistake, each waits for the count that the other keeps up."""
+def test_two_threads_that_drain_while_each_keeps_up_the_count_deadlock(engine):
     text = "yield place.count.inc(); yield cpu(10)\nyield place.count.wait_zero()  # HERE"
     fails(engine, Deadlock, text, text, thread=0, lock="place.count", time_ns=10)
 
@@ -163,33 +162,37 @@ def test_a_loop_that_does_not_let_the_clock_move(engine):
     for turn in range(999000):
         place.entries += 1
     yield cpu(7)
-    while place.entries:  # the tick stands at the head of the body
-        place.entries += 1  # HERE
+    while place.entries:  # HERE
+        place.entries += 1
     """
-    result = play(engine, text, seed=SEED, check=False)
-    error = result.error
-    assert type(error) is NoProgress
-    assert (error.thread, error.lock, error.time_ns, error.seed) == (0, "", 7, SEED)
-    assert abs(error.line - line_of(FIFO_RWLOCK, [text])) <= 1
+    fails(engine, NoProgress, text, thread=0, lock="", time_ns=7)
 
 
-def test_events_that_do_not_let_the_clock_move(engine):
-    """Two threads hand a mutex to each other without delay, after 999,990 ticks, so that the limit is near."""
-    text = """
-    for turn in range(999990):
+@pytest.mark.parametrize(("ticks", "line"), [(999_901, None), (999_902, 0)])
+def test_events_and_ticks_that_do_not_let_the_clock_move(engine, ticks, line):
+    """Two threads hand a mutex to each other without delay for ever.
+
+    Thread 0 wakes up at 1: event 1 of that instant.  Then come its ticks, one for its endless loop (number 2 + ticks),
+    event and tick of thread 1, event and tick of thread 0, and so on.  Number 1,000,001 is 100 + ticks, a tick, or
+    99 + ticks, an event, both of thread 1; an event has no line.
+    """
+    first = f"""
+    TAKE
+    yield sleep(1)
+    for turn in range({ticks}):
         place.entries += 1
     while True:
-        TAKE
-        yield place.count.wait_zero()
         DROP
+        TAKE
     """
-    # Thread 0 burns the ticks; what exceeds the limit is an effect-free loop tick or an event of either thread.
-    result = play(
-        engine, text, text.replace("999990", "0"), kind=FIFO_MUTEX, wakeup_ns=0, switch_ns=0, seed=SEED, check=False
-    )
-    error = result.error
-    assert type(error) is NoProgress
-    assert (error.time_ns, error.seed) == (0, SEED)
+    second = """
+    TAKE
+    while True:  # HERE
+        DROP
+        TAKE
+    """
+    costs = {"wakeup_ns": 0, "switch_ns": 0, "kind": FIFO_MUTEX}
+    fails(engine, NoProgress, first, second, thread=1, lock="", time_ns=1, line=line, **costs)
 
 
 def test_more_effects_than_the_limit(engine):

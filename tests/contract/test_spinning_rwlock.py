@@ -67,7 +67,7 @@ def test_hand_off_after_4_ms_ends_the_starvation_of_a_waiting_writer(engine):
         "yield cpu(1150); TAKE; yield cpu(5000000); DROP",  # steals; released at 5001150: writer 1 looks at 5001260
         "yield cpu(5001200); TAKE; yield cpu(1000); DROP",  # steals; released at 5002200: writer 1 looks at 5002310
         "yield cpu(5001300); TAKE; DROP",  # the hand-off is set: neither spins nor steals
-        "yield cpu(5002250); got = ATTEMPT; TAKE; DROP",  # the lock is free, and kept for writer 1
+        "yield cpu(5002250); got = ATTEMPT; assert not got; TAKE; DROP",  # the lock is free, but kept for writer 1
     )
     assert rows(result, "TRY") == [(5_002_250, 5, "TRY", 0)]
     # Writer 1 works until 5002360.  The others have waited long by the wait list's order: 4, then 5, 110 ns apart.

@@ -67,7 +67,8 @@ class _Finder(importlib.abc.MetaPathFinder):
 def interpreted_engines(file: str = "", source: str = "") -> Iterator[None]:
     """Let the engines run in plain Python, with `source` in place of a file below `fssim/engine` if one is named."""
     kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.startswith(RELOADED)}
-    attributes = {name: vars(fssim.engine).get(name) for name in ("compiled", "compiled_run", "reference")}
+    # `from fssim.engine import compiled` looks at the package before it looks at the modules.
+    attributes = {name: fssim.engine.__dict__.pop(name, None) for name in ("compiled", "compiled_run", "reference")}
     finders = [_Finder(ENGINES / file, source)] if file else []
     sys.meta_path[:0] = finders
     jit_was_disabled = numba.config.DISABLE_JIT
@@ -85,5 +86,5 @@ def interpreted_engines(file: str = "", source: str = "") -> Iterator[None]:
         for name, module in attributes.items():
             if module is not None:
                 setattr(fssim.engine, name, module)
-            elif hasattr(fssim.engine, name):
-                delattr(fssim.engine, name)
+            else:
+                fssim.engine.__dict__.pop(name, None)
