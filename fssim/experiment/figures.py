@@ -60,12 +60,12 @@ class TimelineTask:
 
 
 def figure_tasks(report: Report, tasks: Sequence[Task]) -> list[Drawable | TimelineTask]:
-    """Return the figures of a report, the slowest to draw first."""
+    """Return the figures of a report in the order in which a reader wants them."""
     figures: list[Drawable | TimelineTask] = list(_scaling(report))
-    figures += [_matrix_comparison(report, comparison) for comparison in report.findings.comparisons]
     figures += _ratios(report)
     figures += _timeline(report, tasks)
     figures += _time_per_io(report)
+    figures += [_matrix_comparison(report, comparison) for comparison in report.findings.comparisons]
     return figures
 
 
@@ -74,12 +74,6 @@ def draw(figure: Drawable | TimelineTask) -> tuple[str, str, bytes, bytes]:
     drawable = figure.figure() if isinstance(figure, TimelineTask) else figure
     name, png, svg = render(drawable)
     return name, drawable.caption, png, svg
-
-
-def figure_order(name: str) -> tuple[int, str]:
-    """Sort key: the order in which a reader wants the figures."""
-    kinds = ("scaling", "ratio", "timeline", "time-per-io", "matrix")
-    return next((n for n, kind in enumerate(kinds) if name.startswith(kind)), len(kinds)), name
 
 
 def _array(report: Report, pattern: str, value: Callable[[Key], float | None]) -> np.ndarray:

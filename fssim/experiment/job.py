@@ -16,7 +16,7 @@ from fssim.errors import UserError, nearest
 from fssim.experiment.analysis import analyse
 from fssim.experiment.cells import versions
 from fssim.experiment.definition import Experiment, load_experiment
-from fssim.experiment.figures import draw, figure_order, figure_tasks
+from fssim.experiment.figures import draw, figure_tasks
 from fssim.experiment.output import Folder, results_csv, results_json, write_text
 from fssim.experiment.progress import show_progress
 from fssim.experiment.report import Report
@@ -84,10 +84,11 @@ def run_job(
             engine=engine,
             versions=versions(),
         )
-        figures = pool.run_all(draw, figure_tasks(report, tasks))  # they are drawn while this process prints and writes
+        figures = figure_tasks(report, tasks)
+        drawn = pool.run_all(draw, figures)  # in the other processes, while this one prints and writes
         print_report(report, folder.path)
         _write(report, folder, csv_file, json_file)
-        _write_figures(report, folder, figures)
+        _write_figures(report, folder, [figure.name for figure in figures], drawn)
     if outcome.interrupted:
         return 130
     if outcome.failures:
@@ -184,11 +185,13 @@ def _write(report: Report, folder: Folder, csv_file: Path | None, json_file: Pat
         write_text(json_file, everything)
 
 
-def _write_figures(report: Report, folder: Folder, figures: Iterable[tuple[str, str, bytes, bytes]]) -> None:
+def _write_figures(
+    report: Report, folder: Folder, order: Sequence[str], drawn: Iterable[tuple[str, str, bytes, bytes]]
+) -> None:
     """Write the figures as they are drawn, then the page that embeds them."""
     pictures = []
-    for name, caption, png, svg in figures:
+    for name, caption, png, svg in drawn:
         folder.write_bytes(f"{name}.png", png)
         folder.write_bytes(f"{name}.svg", svg)
         pictures.append(Picture(name, caption, svg.decode()))
-    folder.write("report.html", page(report, sorted(pictures, key=lambda picture: figure_order(picture.name))))
+    folder.write("report.html", page(report, sorted(pictures, key=lambda picture: order.index(picture.name))))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ERROR_SCALE_PERCENT = 20.0  # colours saturate here; the numbers say more
+SMALLEST_RATIO_SCALE = 2.0  # so that a ratio of 1.05 does not look like a large one
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,8 @@ class RatioMatrix:
         )
         figure.suptitle(self.title, x=0.01, ha="left", fontweight="bold", fontsize=11)
         largest = max(np.nanmax(np.abs(np.log(values))) for _, values in panels if np.isfinite(values).any())
-        norm = LogNorm(np.exp(-max(largest, 0.1)), np.exp(max(largest, 0.1)))
+        largest = max(largest, np.log(SMALLEST_RATIO_SCALE))
+        norm = LogNorm(np.exp(-largest), np.exp(largest))
         for axis, (title, values) in zip(axes, panels, strict=True):
             _panel(
                 axis,

@@ -47,7 +47,7 @@ th { font-weight: 600; } th.left, td.left { text-align: left; } td.wrap { white-
 td small { color: var(--faint); display: block; }
 .good { color: var(--good); } .bad { color: var(--bad); } .some { color: var(--some); }
 figure { margin: 1rem 0 1.6rem; }
-figure img { width: 100%; background: white; border: 1px solid var(--line); border-radius: .4rem; }
+figure img { max-width: 100%; background: white; border: 1px solid var(--line); border-radius: .4rem; }
 figcaption { color: var(--faint); font-size: .9rem; }
 pre { background: var(--soft); border: 1px solid var(--line); border-radius: .4rem; padding: .7rem; overflow-x: auto;
       font-size: .78rem; line-height: 1.35; }
