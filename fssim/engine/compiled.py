@@ -789,7 +789,7 @@ def picoseconds(size, rate):
     return (size * rate + 999) // 1000
 
 
-@compiled
+@inlined
 def complete_request(a, now, request):
     """The device has done a request: log it and wake the thread that waits."""
     requests = a.requests
@@ -813,7 +813,7 @@ def simple_start(a, now, request):
     schedule_stage(a, now, start - now + a.requests[request, SERVICE], COMMAND_END, request)
 
 
-@compiled
+@inlined
 def simple_submit(a, now, request):
     control = a.control
     requests = a.requests
@@ -834,7 +834,7 @@ def simple_submit(a, now, request):
     control[DEVICE_TAIL] = request
 
 
-@compiled
+@inlined
 def simple_event(a, now, request):
     """The latency or the transfer of a request is over."""
     control = a.control
@@ -857,7 +857,7 @@ def simple_event(a, now, request):
 # The flash device (docs/flash.md)
 
 
-@compiled
+@inlined
 def channel_step(a, now, first):
     """Start a transfer on an idle channel; `first` is its first chip."""
     chips = a.chips
@@ -881,7 +881,7 @@ def channel_step(a, now, first):
             return
 
 
-@compiled
+@inlined
 def chip_step(a, now, chip):
     """Move a loaded page on if the head of the FIFO needs it, offer the head to the channel, load the next page."""
     chips = a.chips
@@ -907,7 +907,7 @@ def chip_step(a, now, chip):
         schedule_stage(a, now, a.control[LOAD_NS], LOAD_END, chip)
 
 
-@compiled
+@inlined
 def flash_read(a, now, request):
     """A read enters: its chunks join the queues of their chips."""
     control = a.control
@@ -948,7 +948,7 @@ def flash_write_transfer(a, now, request):
     schedule_stage(a, now, end + control[WRITE_NS] - now, WRITE_END, request)
 
 
-@compiled
+@inlined
 def flash_write(a, now, request):
     """A write enters: it waits until the write cache has room for it."""
     control = a.control
@@ -971,7 +971,7 @@ def flash_enter(a, now, request):
         flash_read(a, now, request)
 
 
-@compiled
+@inlined
 def flash_event(a, now, subject):
     """A stage of the flash device has come to its end."""
     control = a.control
@@ -980,20 +980,20 @@ def flash_event(a, now, subject):
     requests = a.requests
     number = subject >> STAGE_BITS
     stage = subject & ((1 << STAGE_BITS) - 1)
-    if stage == LOAD_END:
-        chips[number, LOADED] = 1
-        level(a, now, CHIPS, NOTHING)
+    if stage in (LOAD_END, TRANSFER_END):
+        if stage == LOAD_END:
+            chips[number, LOADED] = 1
+            level(a, now, CHIPS, NOTHING)
+        else:
+            chunk = chips[number, CHIP_HEAD]
+            chips[number, CHIP_HEAD] = chunks[chunk, CHUNK_NEXT]
+            chips[number - number % control[CHIPS_PER_CHANNEL], CHANNEL_BUSY] = 0
+            level(a, now, CHANNELS, NOTHING)
+            duration = picoseconds(min(chunks[chunk, CHUNK_BYTES], control[DECODE_LIMIT]), control[DECODE_PS])
+            schedule_stage(a, now, duration, DECODE_END, chunk)
         chip_step(a, now, number)
-    elif stage == TRANSFER_END:
-        chunk = chips[number, CHIP_HEAD]
-        chips[number, CHIP_HEAD] = chunks[chunk, CHUNK_NEXT]
-        first = number - number % control[CHIPS_PER_CHANNEL]
-        chips[first, CHANNEL_BUSY] = 0
-        level(a, now, CHANNELS, NOTHING)
-        duration = picoseconds(min(chunks[chunk, CHUNK_BYTES], control[DECODE_LIMIT]), control[DECODE_PS])
-        schedule_stage(a, now, duration, DECODE_END, chunk)
-        chip_step(a, now, number)
-        channel_step(a, now, first)
+        if stage == TRANSFER_END:
+            channel_step(a, now, number - number % control[CHIPS_PER_CHANNEL])
     elif stage == DECODE_END:
         request = chunks[number, CHUNK_REQUEST]
         chunks[number, CHUNK_NEXT] = control[FREE_CHUNK]
@@ -1014,7 +1014,7 @@ def flash_event(a, now, subject):
 # Any device
 
 
-@compiled
+@inlined
 def submit(a, now, thread, line, writes, offset, length):
     """A thread's request enters the device."""
     control = a.control

@@ -270,6 +270,8 @@ class _Run:
             control[c.LAST_FUEL] = given == left
             status = self._advance()
             left -= int(given - control[c.FUEL])
+            if control[c.SEQUENCE] > c.SEQUENCE_LIMIT // 2:
+                raise UserError("a run of the compiled engine can have 68 billion events; give it a smaller goal")
             self._empty_log()
             if status == c.HELD_FULL:
                 held = self.arrays.held
@@ -348,7 +350,7 @@ class _Run:
                 thread=thread,
                 lock=self._lock_name(row[c.WAITS_FOR]),
                 mode=int(row[c.MODE]),
-                line=int(self.arrays.code[row[c.PC] + c.LINE]) if row[c.STEP] != c.GO else 0,
+                line=0 if row[c.STEP] == c.GO and row[c.WAITS_FOR] < 0 else int(self.arrays.code[row[c.PC] + c.LINE]),
                 holders=holders.get(int(row[c.WAITS_FOR]), ()),
             )
             for thread, row in enumerate(threads)
