@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fssim.system import RunResult
 
 CONFIDENCE = 0.95
-BATCHES = 20  # enough degrees of freedom for a stable t quantile, long enough to be nearly independent
+BATCHES = 16  # enough degrees of freedom for a stable t quantile, long enough to be nearly independent
 
 
 class LittlesLawViolated(FssimError):

@@ -24,7 +24,7 @@ def test_errors_are_summed_up_by_their_absolute_values() -> None:
 
 
 def test_a_run_is_long_enough_for_every_thread_and_divides_into_batches() -> None:
-    assert length_of_run(2000, 16, 0.25, 1) == (2000, 500)
+    assert length_of_run(2048, 16, 0.25, 1) == (2048, 512)
     ios, warmup_ios = length_of_run(2000, 16, 0.25, 1000)
     assert ios >= 16_000
     assert ios % BATCHES == 0
