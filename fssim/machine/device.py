@@ -33,6 +33,7 @@ class FlashDevice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     channels: Count
     chips_per_channel: Count = 1
     page_bytes: Count
+    placement: Literal["rotated", "scattered"] = "rotated"
     channel_rotation: NotNegative = 0
     command_ns: Nanoseconds = 0
     page_load_ns: Nanoseconds

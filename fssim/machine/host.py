@@ -17,6 +17,8 @@ class Host(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     wakeup_ns: Nanoseconds = 0
     interrupt_ns: Nanoseconds = 0
     wakeup_spread_ns: Nanoseconds = 0
+    idle_exit_ns: Nanoseconds = 0
+    idle_depth_ns: Nanoseconds = 0
     switch_ns: Nanoseconds = 0
     spin_handoff_ns: Nanoseconds = 0
     cache_line_ns: Nanoseconds = 0

@@ -74,7 +74,7 @@ def test_an_unbound_operation_is_an_error_when_linked_and_not_when_decorated():
 
 def test_a_code_path_without_a_cost_is_an_error_with_the_nearest_name():
     made = module("@protocol\ndef f(inode: Inode):\n    yield cpu(path.submit)\n")
-    with pytest.raises(ProtocolError, match="no cost for path.submit; did you mean submitted"):
+    with pytest.raises(ProtocolError, match=r"no cost for path\.submit; did you mean submitted"):
         made.f.compile((made.Inode,), path_ns={"submitted": 3})
     program = made.f.compile((made.Inode,), path_ns={"submit": 3})
     assert 3 in dict(program.constants).values()
@@ -225,7 +225,7 @@ def test_a_mistyped_field_is_an_error_when_an_object_is_made_and_when_it_is_set(
         made.Inode(sise=3)
     with pytest.raises(AttributeError):
         made.Inode().sise = 3
-    with pytest.raises(TypeError, match="Mount.files: an object or list must be given"):
+    with pytest.raises(TypeError, match=r"Mount\.files: an object or list must be given"):
         made.Mount()
 
 
