@@ -3,6 +3,9 @@
 from fssim.filesystem import Filesystem
 from fssim.protocol import IO, SHARED, Monotonic, Mutex, RWLock, Shared, cpu, device, path, protocol
 
+SECTOR = 512
+SECTORS_IN_BLOCK = 8
+
 
 class Inode(Shared):
     """An ext4 inode.  `disk_offset`: where the file's only extent starts on the device."""
@@ -16,25 +19,26 @@ class Inode(Shared):
 
 
 @protocol
-def map_blocks(io: IO, inode: Inode):
-    """Look up the extent that holds the range, under the extent tree's lock."""
+def submit(io: IO, inode: Inode):
+    """Look up the extent under the extent tree's lock and build the I/O, sector by sector within the first block."""
     yield inode.i_data_sem.acquire(SHARED)
-    yield cpu(path.map_blocks)
+    yield cpu(path.ext4_submit)
     yield inode.i_data_sem.release(SHARED)
+    yield cpu(path.ext4_submit_sector * min(io.length // SECTOR, SECTORS_IN_BLOCK))
 
 
 @protocol
 def direct_read_locked_submission(io: IO, inode: Inode):
     """3.0 without dioread_nolock: i_mutex during submission, i_alloc_sem shared until the I/O is complete."""
-    yield cpu(path.direct_read_submit)
+    yield cpu(path.read_entry)
     yield inode.i_mutex.acquire()
     yield inode.i_alloc_sem.acquire(SHARED)
-    yield cpu(path.ext4_submit + path.ext4_submit_sector * (io.length // 512))
-    yield from map_blocks(io, inode)
+    yield from submit(io, inode)
     yield inode.i_mutex.release()
     yield device.read(inode.disk_offset + io.offset, io.length)
+    yield cpu(path.read_complete)
     yield inode.i_alloc_sem.release(SHARED)
-    yield cpu(path.direct_read_complete)
+    yield cpu(path.read_exit)
 
 
 FILESYSTEMS = {

@@ -19,6 +19,8 @@ from fssim.protocol import (
     protocol,
 )
 
+SECTOR = 512
+
 
 class Inode(Shared):
     """An XFS inode.  `disk_offset`: where the file's only extent starts on the device."""
@@ -56,17 +58,17 @@ def drop_cached_pages(io: IO, inode: Inode):
 def map_blocks(io: IO, inode: Inode):
     """Look up the extent that holds the range."""
     yield inode.ilock.acquire(SHARED)
-    yield cpu(path.map_blocks)
+    yield cpu(path.xfs_map_blocks)
     yield inode.ilock.release(SHARED)
 
 
 @protocol
 def read_and_wait(io: IO, inode: Inode):
-    """Map, submit, sleep until the device is done, complete, under whatever lock the caller holds."""
-    yield cpu(path.direct_read_submit)
+    """Map, build the I/O, submit it and sleep until it is complete, under whatever lock the caller holds."""
     yield from map_blocks(io, inode)
+    yield cpu(path.xfs_submit_sector * (io.length // SECTOR))
     yield device.read(inode.disk_offset + io.offset, io.length)
-    yield cpu(path.direct_read_complete)
+    yield cpu(path.read_complete)
 
 
 @protocol
@@ -75,12 +77,14 @@ def direct_read_exclusive_first(io: IO, inode: Inode):
 
     The exclusive lock is granted only when all reads in flight have finished: one read at a time on a file.
     """
+    yield cpu(path.read_entry)
     yield from lock_exclusive(inode)
     if inode.cached_pages > 0:
         yield from drop_cached_pages(io, inode)
     yield from demote_to_shared(inode)
     yield from read_and_wait(io, inode)
     yield inode.iolock.release(SHARED)
+    yield cpu(path.read_exit)
 
 
 @protocol
@@ -89,6 +93,7 @@ def direct_read_shared_first(io: IO, inode: Inode):
 
     Takes the iolock shared; only if there are cached pages it lets go, takes it exclusively, looks again, and demotes.
     """
+    yield cpu(path.read_entry)
     yield inode.iolock.acquire(SHARED)
     if inode.cached_pages > 0:
         yield inode.iolock.release(SHARED)
@@ -98,6 +103,7 @@ def direct_read_shared_first(io: IO, inode: Inode):
         yield from demote_to_shared(inode)
     yield from read_and_wait(io, inode)
     yield inode.iolock.release(SHARED)
+    yield cpu(path.read_exit)
 
 
 FILESYSTEMS = {
