@@ -16,6 +16,8 @@ from fssim.system import System, Thread
 from tests.protocol.source import module
 
 DELAYS_NS = (0, 0, 1, 5, 5, 10, 10, 20)
+# With the second, waits last longer than the 4 ms after which the spinning rwlock is handed over.
+SLOWNESS = (1, 1, 1, 400_000)
 LENGTHS = (512, 1024, 4096, 6000, 16384)
 OFFSETS = ("0", "x % 8 * 512", "near.size % 32 * 4096", "mount.total % 9 * 512", "thread_id() * 65536")
 MOST_EFFECTS = 3_000
@@ -24,6 +26,7 @@ HEADER = """\
 from fssim.protocol import *
 
 WAY = 2
+SLOW = 1
 
 class File(Shared):
     outer: RWLock
@@ -123,6 +126,30 @@ else:
     yield mount.latch.release()""",
 )
 
+# Writers that come back at once, and steal from those who wait; readers among them.
+DUELS = (
+    """\
+for duel in range(5):
+    if thread_id() % 3 or duel % 2:
+        yield near.outer.acquire(EXCLUSIVE)
+        if duel % 2:
+            yield sleep(5 * SLOW)
+        else:
+            yield cpu(10 * SLOW)
+        yield near.outer.release(EXCLUSIVE)
+    else:
+        yield near.outer.acquire(SHARED)
+        yield cpu(10 * SLOW)
+        yield near.outer.release(SHARED)""",
+    """\
+for duel in range(3):
+    yield near.mutex.acquire()
+    yield cpu(5)
+    if (thread_id() + duel) % 4 == 0:
+        yield sleep(10)
+    yield near.mutex.release()""",
+)
+
 
 class _Writer:
     """Writes the text of one protocol, statement by statement, within a budget."""
@@ -172,12 +199,12 @@ class _Writer:
         )
         calm = [
             f"yield cpu({delay})",
-            f"yield cpu({delay})",
-            f"yield cpu(near.pages % 4 * 5 + {delay})",
+            f"yield cpu({delay} * SLOW)",
+            f"yield cpu((near.pages % 4 * 5 + {delay}) * SLOW)",
             "yield cpu(path.step)",
         ]
         waiting = [
-            f"yield sleep({delay})",
+            f"yield sleep({delay} * SLOW)",
             f"yield device.read({offset}, {length})",
             f"yield device.read({offset}, {length})",
             f"yield device.write({offset}, {length})",
@@ -333,6 +360,8 @@ def _program(random: Random, number: int, files: int, subs: list[_Sub], daemon: 
     body = writer.body()
     if random.randrange(8) == 0:
         body += "\n" + random.choice(INVERSIONS)
+    if random.randrange(4) == 0:
+        body += "\n" + random.choice(DUELS)
     if random.randrange(2):
         body = f"yield begin_io()\n{body}\nyield complete_io()"
     if daemon:
@@ -428,13 +457,14 @@ def random_system(random: Random) -> RandomSystem:
     programs = [daemons[-1] and number == own_programs for number in range(own_programs + daemons[-1])]
     source = random_source(random, files, programs)
     made = module(source, header="")
-    mount = made.Mount(files=[made.File(size=random.randrange(4)) for _ in range(files)])
+    mount = made.Mount(files=[made.File(size=random.randrange(4), pages=random.randrange(3)) for _ in range(files)])
     threads = []
     for number, daemon in enumerate(daemons):
         near, far = sorted(random.sample(range(files), 2)) if files > 1 else (0, 0)
         program = getattr(made, f"program_{own_programs if daemon else number % own_programs}")
         turns = random.choice((1, 3, 5, 8))
         threads.append(Thread(program, (mount, mount.files[near], mount.files[far], turns), daemon))
+    constants = {"WAY": random.choice((2, 3)), "SLOW": random.choice(SLOWNESS)}
     system = System(
         threads=threads,
         host=random_host(random),
@@ -443,10 +473,11 @@ def random_system(random: Random) -> RandomSystem:
         ios=random.choice((0, 0, 5, 20)),
         warmup_ios=random.choice((0, 0, 1, 2)),
         batch_ios=random.choice((0, 1, 2)),
-        time_limit_ns=random.choice((0, 0, 0, 0, 200, 2000)),
+        time_limit_ns=random.choice((0, 0, 0, 0, 200, 2000)) * constants["SLOW"],
         max_effects=random.choice((*[MOST_EFFECTS] * 7, 100)),
         log=True,
         ghosts=random.randrange(4) == 0,
     )
-    used_constants = {"WAY": random.choice((2, 3))} if "WAY" in source.removeprefix(HEADER) else {}
-    return RandomSystem(replace(system, constants=used_constants), source)
+    text = source.removeprefix(HEADER)
+    used = {name: value for name, value in constants.items() if name in text}
+    return RandomSystem(replace(system, constants=used), source)

@@ -106,7 +106,7 @@ SCENARIOS = tuple(
 
 def golden() -> dict[str, str]:
     """The pinned fingerprints by name."""
-    return tomllib.loads(GOLDEN.read_text())["fingerprints"]  # type: ignore[no-any-return]
+    return tomllib.loads(GOLDEN.read_text())["fingerprints"]
 
 
 def fingerprints() -> dict[str, str]:

@@ -48,6 +48,10 @@ def spinners_go_on_when_the_owner_stops(lock: Any, thread: Any) -> None:
     return None
 
 
+def nobody_ever_waits_long(self: Any, thread: Any) -> bool:
+    return False
+
+
 def a_woken_thread_does_not_switch(self: Any, thread: Any) -> None:
     self.statistics.enter(thread, self.statistics.wakeup, self.simulation.now)
     self._ready_after(thread, self._host.wakeup_ns)
@@ -115,6 +119,7 @@ FAULTS: list[tuple[type, str, Callable[..., Any]]] = [
     (scheduler.Scheduler, "_give_up_cpu", a_blocked_thread_leaves_its_cpu_to_the_last_that_came),
     (spinning.BargingMutex, "owner_stops", spinners_go_on_when_the_owner_stops),
     (spinning.SpinningRWLock, "owner_stops", spinners_go_on_when_the_owner_stops),
+    (spinning.SpinningRWLock, "_has_waited_long", nobody_ever_waits_long),
     (scheduler.Scheduler, "wake", a_woken_thread_does_not_switch),
     (thread.SimThread, "atomic", property(nobody_is_atomic)),  # type: ignore[list-item]
     (cache_line.CacheLine, "touch", a_cache_line_serves_all_at_once),
