@@ -213,10 +213,10 @@ def mix(z):
 
 
 @inlined
-def next_draw(a, thread):
-    number = a.threads[thread, DRAWS]
-    a.threads[thread, DRAWS] = number + 1
-    return mix(a.streams[thread] + np.uint64(number) * GOLDEN)
+def next_draw(threads, streams, thread):
+    number = threads[thread, DRAWS]
+    threads[thread, DRAWS] = number + 1
+    return mix(streams[thread] + np.uint64(number) * GOLDEN)
 
 
 @compiled
@@ -260,10 +260,8 @@ def sift_down(heap, size, time, word):
 
 
 @inlined
-def push(a, time, event):
+def push(control, heap, time, event):
     """Put an event into the heap; its sequence number makes it later than all others of the same time."""
-    heap = a.heap
-    control = a.control
     sequence = control[SEQUENCE]
     control[SEQUENCE] = sequence + 1
     word = (sequence << SUBJECT_BITS) | event
@@ -285,27 +283,26 @@ def push(a, time, event):
 
 
 @inlined
-def pop(a):
+def pop(control, heap):
     """Take the first event out of the heap.  Its place stays vacant: most often a `push` comes soon and fills it."""
-    a.control[VACANT] = 1
-    return a.heap[0, 1] & SUBJECT_MASK
+    control[VACANT] = 1
+    return heap[0, 1] & SUBJECT_MASK
 
 
 @inlined
-def fill_vacancy(a):
-    if a.control[VACANT] != 0:
-        a.control[VACANT] = 0
-        size = a.control[HEAP_SIZE] - 1
-        a.control[HEAP_SIZE] = size
-        sift_down(a.heap, size, a.heap[size, 0], a.heap[size, 1])
+def fill_vacancy(control, heap):
+    if control[VACANT] != 0:
+        control[VACANT] = 0
+        size = control[HEAP_SIZE] - 1
+        control[HEAP_SIZE] = size
+        sift_down(heap, size, heap[size, 0], heap[size, 1])
 
 
 @inlined
-def next_time(a):
+def next_time(control, heap):
     """Return the time of the first event in the heap."""
-    heap = a.heap
-    size = a.control[HEAP_SIZE]
-    first = a.control[VACANT]  # 0 or 1
+    size = control[HEAP_SIZE]
+    first = control[VACANT]  # 0 or 1
     time = heap[first, 0] if first < size else NEVER
     if first == 1 and size > 2:
         time = min(time, heap[2, 0])
@@ -313,14 +310,13 @@ def next_time(a):
 
 
 @inlined
-def schedule(a, now, delay, kind, subject):
+def schedule(control, heap, ring, now, delay, kind, subject):
     event = (subject << KIND_BITS) | kind
     if delay > 0:
-        push(a, now + delay, event)
+        push(control, heap, now + delay, event)
     else:
-        control = a.control
         count = control[RING_COUNT]
-        a.ring[(control[RING_FIRST] + count) & (a.ring.size - 1)] = event
+        ring[(control[RING_FIRST] + count) & (ring.size - 1)] = event
         control[RING_COUNT] = count + 1
 
 
@@ -340,46 +336,43 @@ def write_row(control, log, now, thread, line, kind, number, value):
 
 
 @inlined
-def note(a, now, thread, line, kind, number, value):
+def note(control, log, now, thread, line, kind, number, value):
     """Write a row of the event log, if one is wanted.  The caller of `advance` sees to it that there is room."""
-    if a.control[LOG_ROOM] > 0:
-        write_row(a.control, a.log, now, thread, line, kind, number, value)
+    if control[LOG_ROOM] > 0:
+        write_row(control, log, now, thread, line, kind, number, value)
 
 
 @inlined
-def account(a, now, thread, category):
+def account(threads, totals, now, thread, category):
     """Add the thread's time since the last change to its category, and put it into another."""
-    threads = a.threads
     before = threads[thread, CATEGORY]
     since = threads[thread, SINCE]
     if before == IN_SLEEP and now > threads[thread, TIMER]:  # the rest is its wake-up
         expired = max(since, threads[thread, TIMER])
-        a.totals[IN_SLEEP] += expired - since
-        a.totals[IN_WAKEUP] += now - expired
+        totals[IN_SLEEP] += expired - since
+        totals[IN_WAKEUP] += now - expired
     else:
-        a.totals[before] += now - since
+        totals[before] += now - since
     threads[thread, CATEGORY] = category
     threads[thread, SINCE] = now
 
 
 @inlined
-def use_row(a, number, mode):
-    return 2 * a.locks[number, CLASS] + mode - SHARED
+def use_row(locks, number, mode):
+    return 2 * locks[number, CLASS] + mode - SHARED
 
 
 @inlined
-def level(a, now, resource, change):
+def level(resources, now, resource, change):
     """More or fewer servers of a counted resource are busy from now on."""
-    resources = a.resources
     resources[resource, BUSY] += resources[resource, LEVEL] * (now - resources[resource, LEVEL_SINCE])
     resources[resource, LEVEL] += change
     resources[resource, LEVEL_SINCE] = now
 
 
 @inlined
-def book(a, now, resource, duration):
+def book(resources, now, resource, duration):
     """Reserve the next free time of a resource, and return when it ends."""
-    resources = a.resources
     end = max(now, resources[resource, FREE_AT]) + duration
     resources[resource, FREE_AT] = end
     resources[resource, BUSY] += duration
@@ -409,9 +402,9 @@ def close_window(a, now):
     for thread in range(a.threads.shape[0]):
         if a.threads[thread, STATE] == SPINNING:
             a.control[SPUN] += now - a.threads[thread, SINCE]
-        account(a, now, thread, a.threads[thread, CATEGORY])
+        account(a.threads, a.totals, now, thread, a.threads[thread, CATEGORY])
     for resource in range(a.resources.shape[0]):
-        level(a, now, resource, ZERO)
+        level(a.resources, now, resource, ZERO)
         a.resources[resource, BUSY] -= max(a.resources[resource, FREE_AT] - now, 0)
 
 
@@ -423,35 +416,31 @@ def wake(a, now, thread, latency, step):
     """A blocked thread will be ready after the latency and its spread; `step` says what it does then."""
     spread = a.control[SPREAD_NS]
     if spread > 0:
-        latency += exponential(a.table, next_draw(a, thread), spread)
+        latency += exponential(a.table, next_draw(a.threads, a.streams, thread), spread)
     a.threads[thread, STEP] = step
-    account(a, now, thread, IN_WAKEUP)
-    schedule(a, now, latency, EVENT_READY, thread)
+    account(a.threads, a.totals, now, thread, IN_WAKEUP)
+    schedule(a.control, a.heap, a.ring, now, latency, EVENT_READY, thread)
 
 
 @inlined
-def give_cpu(a, now):
+def give_cpu(control, threads, totals, heap, ring, now):
     """A CPU is given to the head of the ready queue, or becomes free."""
-    control = a.control
     head = control[READY_HEAD]
     if head < 0:
         control[FREE_CPUS] += 1
         return
-    threads = a.threads
     control[READY_HEAD] = threads[head, READY_NEXT]
     threads[head, STATE] = RUNNING
     threads[head, GOT_CPU] = now
-    account(a, now, head, IN_CPU)
-    schedule(a, now, ZERO, EVENT_RUN, head)
+    account(threads, totals, now, head, IN_CPU)
+    schedule(control, heap, ring, now, ZERO, EVENT_RUN, head)
 
 
 @inlined
-def join_ready_queue(a, now, thread):
-    control = a.control
-    threads = a.threads
+def join_ready_queue(control, threads, totals, now, thread):
     threads[thread, STATE] = READY
     threads[thread, READY_NEXT] = -1
-    account(a, now, thread, IN_READY)
+    account(threads, totals, now, thread, IN_READY)
     if control[READY_HEAD] < 0:
         control[READY_HEAD] = thread
     else:
@@ -463,9 +452,8 @@ def join_ready_queue(a, now, thread):
 
 
 @inlined
-def enqueue(a, number, head_column, tail_column, thread):
-    lock = a.locks[number]
-    threads = a.threads
+def enqueue(threads, locks, number, head_column, tail_column, thread):
+    lock = locks[number]
     threads[thread, NEXT] = -1
     if lock[head_column] < 0:
         lock[head_column] = thread
@@ -475,34 +463,34 @@ def enqueue(a, number, head_column, tail_column, thread):
 
 
 @inlined
-def join_wait_list(a, now, number, mode, thread):
-    lock = a.locks[number]
-    a.threads[thread, TICKET] = lock[TICKETS]
-    a.threads[thread, LISTED] = now
-    a.threads[thread, WOKEN] = 0
+def join_wait_list(threads, locks, now, number, mode, thread):
+    lock = locks[number]
+    threads[thread, TICKET] = lock[TICKETS]
+    threads[thread, LISTED] = now
+    threads[thread, WOKEN] = 0
     lock[TICKETS] += 1
     if mode == SHARED:
-        enqueue(a, number, READER_HEAD, READER_TAIL, thread)
+        enqueue(threads, locks, number, READER_HEAD, READER_TAIL, thread)
     else:
-        enqueue(a, number, WRITER_HEAD, WRITER_TAIL, thread)
+        enqueue(threads, locks, number, WRITER_HEAD, WRITER_TAIL, thread)
 
 
 @inlined
-def reader_is_first(a, number):
+def reader_is_first(threads, locks, number):
     """Is the head of the wait list a reader?"""
-    reader = a.locks[number, READER_HEAD]
-    writer = a.locks[number, WRITER_HEAD]
-    return reader >= 0 and (writer < 0 or a.threads[reader, TICKET] < a.threads[writer, TICKET])
+    reader = locks[number, READER_HEAD]
+    writer = locks[number, WRITER_HEAD]
+    return reader >= 0 and (writer < 0 or threads[reader, TICKET] < threads[writer, TICKET])
 
 
 # --- ownership
 
 
 @inlined
-def find_held(a, thread, number):
+def find_held(threads, held, thread, number):
     """Return where the lock stands in the thread's list of held locks, or -1."""
-    for i in range(a.threads[thread, HELD]):
-        if a.held[thread, 2 * i] >> 2 == number:
+    for i in range(threads[thread, HELD]):
+        if held[thread, 2 * i] >> 2 == number:
             return i
     return -1
 
@@ -522,7 +510,7 @@ def take(a, now, thread, number, mode):
     a.held[thread, 2 * i + 1] = now
     if lock[KIND] == SPINLOCK:
         threads[thread, ATOMIC] += 1
-    row = use_row(a, number, mode)
+    row = use_row(a.locks, number, mode)
     a.uses[row, ACQUISITIONS] += 1
     if lock[LAST_TAKER] != thread:
         if lock[LAST_TAKER] >= 0:
@@ -535,18 +523,18 @@ def grant(a, now, thread, number, mode):
     """The lock passes to a thread that has waited."""
     take(a, now, thread, number, mode)
     waited = now - a.threads[thread, REQUESTED]
-    use = a.uses[use_row(a, number, mode)]
+    use = a.uses[use_row(a.locks, number, mode)]
     use[CONTENTIONS] += 1
     use[WAIT_TOTAL] += waited
     use[WAIT_MIN] = min(use[WAIT_MIN], waited)
     use[WAIT_MAX] = max(use[WAIT_MAX], waited)
     a.threads[thread, WAITS_FOR] = -1
-    note(a, now, thread, a.code[a.threads[thread, PC] + LINE], LOG_GRANT, number, mode)
+    note(a.control, a.log, now, thread, a.code[a.threads[thread, PC] + LINE], LOG_GRANT, number, mode)
 
 
 @inlined
-def count_hold(a, number, mode, duration):
-    use = a.uses[use_row(a, number, mode)]
+def count_hold(locks, uses, number, mode, duration):
+    use = uses[use_row(locks, number, mode)]
     use[HOLD_TOTAL] += duration
     use[HOLD_MIN] = min(use[HOLD_MIN], duration)
     use[HOLD_MAX] = max(use[HOLD_MAX], duration)
@@ -558,7 +546,7 @@ def drop(a, now, thread, i):
     held = a.held
     number = held[thread, 2 * i] >> 2
     mode = held[thread, 2 * i] & 3
-    count_hold(a, number, mode, now - held[thread, 2 * i + 1])
+    count_hold(a.locks, a.uses, number, mode, now - held[thread, 2 * i + 1])
     last = a.threads[thread, HELD] - 1
     a.threads[thread, HELD] = last
     for j in range(2 * i, 2 * last):
@@ -574,9 +562,9 @@ def drop(a, now, thread, i):
 
 
 @inlined
-def can_take(a, number, mode):
+def can_take(locks, number, mode):
     """Would an acquire be granted at once?"""
-    lock = a.locks[number]
+    lock = locks[number]
     if lock[WRITER] >= 0:
         return False
     kind = lock[KIND]
@@ -619,8 +607,8 @@ def grant_to_spinner(a, now, number, previous):
     grant(a, now, spinner, number, EXCLUSIVE)
     threads[spinner, STATE] = RUNNING
     threads[spinner, STEP] = RESUMED
-    account(a, now, spinner, IN_CPU)
-    schedule(a, now, a.control[HANDOFF_NS], EVENT_RUN, spinner)
+    account(a.threads, a.totals, now, spinner, IN_CPU)
+    schedule(a.control, a.heap, a.ring, now, a.control[HANDOFF_NS], EVENT_RUN, spinner)
 
 
 @inlined
@@ -633,11 +621,11 @@ def wake_writer_once(a, now, number):
 
 
 @inlined
-def lock_with_spinners(a, thread):
+def lock_with_spinners(threads, held, locks, thread):
     """Return the first mutex or rwlock held by the thread for which others spin, or -1."""
-    for i in range(a.threads[thread, HELD]):
-        number = a.held[thread, 2 * i] >> 2
-        if a.locks[number, SPINNER_HEAD] >= 0 and a.locks[number, KIND] != SPINLOCK:
+    for i in range(threads[thread, HELD]):
+        number = held[thread, 2 * i] >> 2
+        if locks[number, SPINNER_HEAD] >= 0 and locks[number, KIND] != SPINLOCK:
             return number
     return -1
 
@@ -648,38 +636,38 @@ def send_spinners_to_sleep(a, now, number):
     threads = a.threads
     top = NOTHING  # of the stack of threads whose own spinners are being dealt with
     while True:
-        source = number if top < 0 else lock_with_spinners(a, top)
+        source = number if top < 0 else lock_with_spinners(a.threads, a.held, a.locks, top)
         if source >= 0 and a.locks[source, SPINNER_HEAD] >= 0:
             lock = a.locks[source]
             spinner = lock[SPINNER_HEAD]
             lock[SPINNER_HEAD] = threads[spinner, NEXT]
             lock[SPINNERS] -= 1
             a.control[SPUN] += now - threads[spinner, SINCE]
-            account(a, now, spinner, threads[spinner, CATEGORY])
+            account(a.threads, a.totals, now, spinner, threads[spinner, CATEGORY])
             threads[spinner, STATE] = BLOCKED
-            join_wait_list(a, now, source, EXCLUSIVE, spinner)
+            join_wait_list(a.threads, a.locks, now, source, EXCLUSIVE, spinner)
             threads[spinner, STACK] = top
             top = spinner
         elif top < 0:
             return
         else:
-            give_cpu(a, now)
+            give_cpu(a.control, a.threads, a.totals, a.heap, a.ring, now)
             top = threads[top, STACK]
 
 
 @inlined
 def owner_stops_running(a, now, thread):
-    number = lock_with_spinners(a, thread)
+    number = lock_with_spinners(a.threads, a.held, a.locks, thread)
     while number >= 0:
         send_spinners_to_sleep(a, now, number)
-        number = lock_with_spinners(a, thread)
+        number = lock_with_spinners(a.threads, a.held, a.locks, thread)
 
 
 @inlined
 def hand_over_fifo(a, now, number):
     """The wake rule of kind "fifo", for a lock that has no writer."""
-    if reader_is_first(a, number):
-        while reader_is_first(a, number):
+    if reader_is_first(a.threads, a.locks, number):
+        while reader_is_first(a.threads, a.locks, number):
             grant_to_reader(a, now, number)
     elif a.locks[number, WRITER_HEAD] >= 0 and a.locks[number, READERS] == 0:
         writer = a.locks[number, WRITER_HEAD]
@@ -702,7 +690,7 @@ def grant_to_reader_batch(a, now, number):
 def hand_over_spinning(a, now, number):
     """A lock of kind "spinning" has become free."""
     lock = a.locks[number]
-    reader_first = reader_is_first(a, number)
+    reader_first = reader_is_first(a.threads, a.locks, number)
     if lock[HANDOFF] == 0 and lock[SPINNER_HEAD] >= 0:
         if reader_first and now - a.threads[lock[READER_HEAD], LISTED] > HANDOFF_AFTER_NS:
             lock[HANDOFF] = 1
@@ -718,7 +706,7 @@ def hand_over_spinning(a, now, number):
 @compiled
 def demote_spinning(a, now, number):
     """The writer of a lock of kind "spinning" has become a reader."""
-    if reader_is_first(a, number):
+    if reader_is_first(a.threads, a.locks, number):
         grant_to_reader_batch(a, now, number)
     else:
         send_spinners_to_sleep(a, now, number)
@@ -734,7 +722,7 @@ def hand_over_barging(a, now, number, releaser):
     if spinners > 0:
         chosen = 0
         if spinners > 1:
-            chosen = (np.int64(next_draw(a, releaser) >> S32) * spinners) >> 32
+            chosen = (np.int64(next_draw(a.threads, a.streams, releaser) >> S32) * spinners) >> 32
         previous = NOTHING
         for _ in range(chosen):
             previous = lock[SPINNER_HEAD] if previous < 0 else a.threads[previous, NEXT]
@@ -761,12 +749,12 @@ def hand_over(a, now, number, releaser):
 
 
 @inlined
-def touch(a, now, thread, number):
+def touch(control, locks, now, thread, number):
     """Return how long the thread waits for the lock's cache line; 0 if it needs no transfer."""
-    duration = a.control[CACHE_LINE_NS]
+    duration = control[CACHE_LINE_NS]
     if duration == 0:
         return 0
-    lock = a.locks[number]
+    lock = locks[number]
     before = lock[TOUCHED_BY]
     lock[TOUCHED_BY] = thread
     if before < 0 or before == thread:
@@ -779,8 +767,8 @@ def touch(a, now, thread, number):
 
 
 @inlined
-def schedule_stage(a, now, delay, stage, number):
-    schedule(a, now, delay, EVENT_DEVICE, (number << STAGE_BITS) | stage)
+def schedule_stage(control, heap, ring, now, delay, stage, number):
+    schedule(control, heap, ring, now, delay, EVENT_DEVICE, (number << STAGE_BITS) | stage)
 
 
 @inlined
@@ -795,7 +783,7 @@ def complete_request(a, now, request):
     requests = a.requests
     thread = requests[request, REQUEST_THREAD]
     length = requests[request, REQUEST_LENGTH]
-    note(a, now, thread, requests[request, REQUEST_LINE], LOG_DEVICE_DONE, NOTHING, length)
+    note(a.control, a.log, now, thread, requests[request, REQUEST_LINE], LOG_DEVICE_DONE, NOTHING, length)
     wake(a, now, thread, a.control[INTERRUPT_NS], RESUMED)
 
 
@@ -808,9 +796,9 @@ def simple_start(a, now, request):
     gate_ns = a.control[GATE_NS]
     start = now
     if gate_ns > 0:
-        start = book(a, now, GATE, gate_ns) - gate_ns
+        start = book(a.resources, now, GATE, gate_ns) - gate_ns
     a.requests[request, TRANSFERS] = 0
-    schedule_stage(a, now, start - now + a.requests[request, SERVICE], COMMAND_END, request)
+    schedule_stage(a.control, a.heap, a.ring, now, start - now + a.requests[request, SERVICE], COMMAND_END, request)
 
 
 @inlined
@@ -819,11 +807,11 @@ def simple_submit(a, now, request):
     requests = a.requests
     requests[request, SERVICE] = control[LATENCY_NS]
     if control[LATENCY_RANDOM] != 0:
-        drawn = next_draw(a, requests[request, REQUEST_THREAD])
+        drawn = next_draw(a.threads, a.streams, requests[request, REQUEST_THREAD])
         requests[request, SERVICE] = exponential(a.table, drawn, control[LATENCY_NS])
     if control[FREE_SLOTS] > 0:
         control[FREE_SLOTS] -= 1
-        level(a, now, SLOTS, ONE)
+        level(a.resources, now, SLOTS, ONE)
         simple_start(a, now, request)
         return
     requests[request, REQUEST_NEXT] = -1
@@ -842,7 +830,7 @@ def simple_event(a, now, request):
     if control[BANDWIDTH] > 0 and requests[request, TRANSFERS] == 0:
         requests[request, TRANSFERS] = 1
         duration = -((-requests[request, REQUEST_LENGTH] * 1000) // control[BANDWIDTH])
-        schedule_stage(a, now, book(a, now, BUS, duration) - now, READ_END, request)
+        schedule_stage(a.control, a.heap, a.ring, now, book(a.resources, now, BUS, duration) - now, READ_END, request)
         return
     head = control[DEVICE_HEAD]
     if head >= 0:
@@ -850,7 +838,7 @@ def simple_event(a, now, request):
         simple_start(a, now, head)
     else:
         control[FREE_SLOTS] += 1
-        level(a, now, SLOTS, NOTHING)
+        level(a.resources, now, SLOTS, NOTHING)
     complete_request(a, now, request)
 
 
@@ -875,9 +863,9 @@ def channel_step(a, now, first):
         if chunk >= 0 and a.chunks[chunk, CHUNK_PAGE] == chips[chip, CACHE_REGISTER]:
             chips[first, CHANNEL_BUSY] = 1
             chips[first, SERVED_LAST] = turn
-            level(a, now, CHANNELS, ONE)
+            level(a.resources, now, CHANNELS, ONE)
             duration = control[CHANNEL_COMMAND_NS] + picoseconds(a.chunks[chunk, CHUNK_BYTES], control[CHANNEL_PS])
-            schedule_stage(a, now, duration, TRANSFER_END, chip)
+            schedule_stage(a.control, a.heap, a.ring, now, duration, TRANSFER_END, chip)
             return
 
 
@@ -903,8 +891,8 @@ def chip_step(a, now, chip):
     other = chips[chip, OTHER]
     if chips[chip, DATA_REGISTER] < 0 and other >= 0:
         chips[chip, DATA_REGISTER] = chunks[other, CHUNK_PAGE]
-        level(a, now, CHIPS, ONE)
-        schedule_stage(a, now, a.control[LOAD_NS], LOAD_END, chip)
+        level(a.resources, now, CHIPS, ONE)
+        schedule_stage(a.control, a.heap, a.ring, now, a.control[LOAD_NS], LOAD_END, chip)
 
 
 @inlined
@@ -944,8 +932,8 @@ def flash_read(a, now, request):
 @inlined
 def flash_write_transfer(a, now, request):
     control = a.control
-    end = book(a, now, WRITE_BUS, picoseconds(a.requests[request, REQUEST_LENGTH], control[WRITE_BUS_PS]))
-    schedule_stage(a, now, end + control[WRITE_NS] - now, WRITE_END, request)
+    end = book(a.resources, now, WRITE_BUS, picoseconds(a.requests[request, REQUEST_LENGTH], control[WRITE_BUS_PS]))
+    schedule_stage(a.control, a.heap, a.ring, now, end + control[WRITE_NS] - now, WRITE_END, request)
 
 
 @inlined
@@ -956,11 +944,11 @@ def flash_write(a, now, request):
     room_at = a.resources[DRAIN, FREE_AT] - max(control[CACHE_NS] - drain_ns, 0)
     admitted = max(now, control[ADMITTED_AT], room_at)
     control[ADMITTED_AT] = admitted
-    book(a, admitted, DRAIN, drain_ns)
+    book(a.resources, admitted, DRAIN, drain_ns)
     if admitted == now:
         flash_write_transfer(a, now, request)
     else:
-        schedule_stage(a, now, admitted - now, ADMISSION, request)
+        schedule_stage(a.control, a.heap, a.ring, now, admitted - now, ADMISSION, request)
 
 
 @inlined
@@ -983,14 +971,14 @@ def flash_event(a, now, subject):
     if stage in (LOAD_END, TRANSFER_END):
         if stage == LOAD_END:
             chips[number, LOADED] = 1
-            level(a, now, CHIPS, NOTHING)
+            level(a.resources, now, CHIPS, NOTHING)
         else:
             chunk = chips[number, CHIP_HEAD]
             chips[number, CHIP_HEAD] = chunks[chunk, CHUNK_NEXT]
             chips[number - number % control[CHIPS_PER_CHANNEL], CHANNEL_BUSY] = 0
-            level(a, now, CHANNELS, NOTHING)
+            level(a.resources, now, CHANNELS, NOTHING)
             duration = picoseconds(min(chunks[chunk, CHUNK_BYTES], control[DECODE_LIMIT]), control[DECODE_PS])
-            schedule_stage(a, now, duration, DECODE_END, chunk)
+            schedule_stage(a.control, a.heap, a.ring, now, duration, DECODE_END, chunk)
         chip_step(a, now, number)
         if stage == TRANSFER_END:
             channel_step(a, now, number - number % control[CHIPS_PER_CHANNEL])
@@ -1001,8 +989,8 @@ def flash_event(a, now, subject):
         control[FREE_CHUNKS] += 1
         requests[request, CHUNKS_LEFT] -= 1
         if requests[request, CHUNKS_LEFT] == 0:
-            end = book(a, now, BUS, picoseconds(requests[request, REQUEST_LENGTH], control[BUS_PS]))
-            schedule_stage(a, now, end - now, READ_END, request)
+            end = book(a.resources, now, BUS, picoseconds(requests[request, REQUEST_LENGTH], control[BUS_PS]))
+            schedule_stage(a.control, a.heap, a.ring, now, end - now, READ_END, request)
     elif stage == COMMAND_END:
         flash_enter(a, now, number)
     elif stage == ADMISSION:
@@ -1029,18 +1017,18 @@ def submit(a, now, thread, line, writes, offset, length):
         simple_submit(a, now, request)
         return
     if writes == 0:
-        count = chunk_count(a, offset, length)
+        count = chunk_count(a.control, offset, length)
         control[FREE_CHUNKS] -= count
         requests[request, CHUNKS_LEFT] = count
     if control[COMMAND_NS] > 0:
-        schedule_stage(a, now, control[COMMAND_NS], COMMAND_END, request)
+        schedule_stage(a.control, a.heap, a.ring, now, control[COMMAND_NS], COMMAND_END, request)
     else:
         flash_enter(a, now, request)
 
 
 @inlined
-def chunk_count(a, offset, length):
-    page_bytes = a.control[PAGE_BYTES]
+def chunk_count(control, offset, length):
+    page_bytes = control[PAGE_BYTES]
     return (offset + length - 1) // page_bytes - offset // page_bytes + 1
 
 
@@ -1075,7 +1063,7 @@ def advance(a):
             if control[LOG_ROWS] > control[LOG_ROOM]:
                 status = LOG_FULL
                 break
-            fill_vacancy(a)
+            fill_vacancy(a.control, a.heap)
             if control[RING_COUNT] > 0 and (control[HEAP_SIZE] == 0 or a.heap[0, 0] > now):
                 first = control[RING_FIRST]
                 event = a.ring[first]
@@ -1090,7 +1078,7 @@ def advance(a):
                 if time > now:
                     now = time
                     standing = 0
-                event = pop(a)
+                event = pop(a.control, a.heap)
             else:
                 status = DEADLOCK if control[LIVE] > 0 else FINISHED
                 break
@@ -1111,12 +1099,12 @@ def advance(a):
                 continue
             if kind == EVENT_READY:
                 if control[FREE_CPUS] == 0:
-                    join_ready_queue(a, now, subject)
+                    join_ready_queue(a.control, a.threads, a.totals, now, subject)
                     continue
                 control[FREE_CPUS] -= 1
                 threads[subject, STATE] = RUNNING
                 threads[subject, GOT_CPU] = now
-                account(a, now, subject, IN_CPU)
+                account(a.threads, a.totals, now, subject, IN_CPU)
             thread = subject
 
         # The thread has a CPU: first what is left of the effect it waited in.
@@ -1147,13 +1135,13 @@ def advance(a):
             ):
                 threads[thread, STEP] = AFTER_PREEMPTION
                 owner_stops_running(a, now, thread)
-                join_ready_queue(a, now, thread)
-                give_cpu(a, now)
+                join_ready_queue(a.control, a.threads, a.totals, now, thread)
+                give_cpu(a.control, a.threads, a.totals, a.heap, a.ring, now)
                 thread = -1
                 continue
             pc += INSTRUCTION
         elif step == RESUMED:
-            note(a, now, thread, code[pc + LINE], LOG_RESUME, NOTHING, ZERO)
+            note(a.control, a.log, now, thread, code[pc + LINE], LOG_RESUME, NOTHING, ZERO)
             pc += INSTRUCTION
         elif step == AFTER_TOUCH:
             touched = True
@@ -1162,10 +1150,10 @@ def advance(a):
             kind = locks[number, KIND]
             if kind == COUNTER:
                 count = locks[number, COUNT]
-                note(a, now, thread, code[pc + LINE], WAITZERO, number, count)
+                note(a.control, a.log, now, thread, code[pc + LINE], WAITZERO, number, count)
                 if count != 0:
-                    enqueue(a, number, READER_HEAD, READER_TAIL, thread)
-                    category = IN_WAIT + use_row(a, number, SHARED)
+                    enqueue(a.threads, a.locks, number, READER_HEAD, READER_TAIL, thread)
+                    category = IN_WAIT + use_row(a.locks, number, SHARED)
                     turn = BLOCK
             elif locks[number, WRITER] < 0 and locks[number, READERS] == 0:
                 locks[number, WRITER_HEAD] = threads[thread, NEXT]
@@ -1175,11 +1163,11 @@ def advance(a):
                 threads[thread, WOKEN] = 0
                 if kind == SPINNING_RWLOCK and now - threads[thread, LISTED] > HANDOFF_AFTER_NS:
                     locks[number, HANDOFF] = 1
-                category = IN_WAIT + use_row(a, number, EXCLUSIVE)
+                category = IN_WAIT + use_row(a.locks, number, EXCLUSIVE)
                 turn = BLOCK
             if turn != BLOCK:
                 threads[thread, WAITS_FOR] = -1
-                note(a, now, thread, code[pc + LINE], LOG_RESUME, NOTHING, ZERO)
+                note(a.control, a.log, now, thread, code[pc + LINE], LOG_RESUME, NOTHING, ZERO)
                 pc += INSTRUCTION
 
         # Its instructions, until its turn ends.
@@ -1222,7 +1210,7 @@ def advance(a):
                         failed_object = a.held[thread, 0] >> 2
                         status = HELD_AT_EXIT
                         break
-                    note(a, now, thread, ZERO, LOG_END, NOTHING, ZERO)
+                    note(a.control, a.log, now, thread, ZERO, LOG_END, NOTHING, ZERO)
                     turn = GONE
                     break
                 elif op == MOV:
@@ -1327,7 +1315,7 @@ def advance(a):
                 if not touched:
                     if mode != SHARED and mode != EXCLUSIVE:
                         status = BAD_MODE
-                    elif find_held(a, thread, number) >= 0:
+                    elif find_held(a.threads, a.held, thread, number) >= 0:
                         status = RECURSIVE_ACQUIRE
                     elif threads[thread, ATOMIC] > 0 and kind != SPINLOCK:
                         status = SLEEP_IN_ATOMIC
@@ -1338,21 +1326,21 @@ def advance(a):
                         failed_object = number
                         failed_line = line
                         break
-                    note(a, now, thread, line, ACQUIRE, number, mode)
-                    keep_ns = touch(a, now, thread, number)
+                    note(a.control, a.log, now, thread, line, ACQUIRE, number, mode)
+                    keep_ns = touch(a.control, a.locks, now, thread, number)
                     if keep_ns > 0:
                         threads[thread, STEP] = AFTER_TOUCH
                         turn = KEEP
                         break
                 touched = False
-                if can_take(a, number, mode):
+                if can_take(a.locks, number, mode):
                     take(a, now, thread, number, mode)
                     pc += INSTRUCTION
                     continue
                 threads[thread, WAITS_FOR] = number
                 threads[thread, MODE] = mode
                 threads[thread, REQUESTED] = now
-                category = IN_WAIT + use_row(a, number, mode)
+                category = IN_WAIT + use_row(a.locks, number, mode)
                 owner = locks[number, WRITER]
                 if kind == SPINLOCK or (
                     kind != FIFO
@@ -1361,18 +1349,18 @@ def advance(a):
                     and threads[owner, STATE] == RUNNING
                     and locks[number, HANDOFF] == 0
                 ):
-                    enqueue(a, number, SPINNER_HEAD, SPINNER_TAIL, thread)
+                    enqueue(a.threads, a.locks, number, SPINNER_HEAD, SPINNER_TAIL, thread)
                     locks[number, SPINNERS] += 1
                     turn = SPIN
                 else:
-                    join_wait_list(a, now, number, mode, thread)
+                    join_wait_list(a.threads, a.locks, now, number, mode, thread)
                     turn = BLOCK
                 break
 
             elif op == RELEASE:
                 number = memory[registers[base + code[pc + 1]] + code[pc + 2]]
                 mode = registers[base + code[pc + 3]]
-                i = find_held(a, thread, number)
+                i = find_held(a.threads, a.held, thread, number)
                 if not touched:
                     if i < 0:
                         status = DOUBLE_RELEASE if locks[number, LAST_RELEASE] == thread else NOT_HELD
@@ -1382,8 +1370,8 @@ def advance(a):
                         failed_object = number
                         failed_line = line
                         break
-                    note(a, now, thread, line, RELEASE, number, mode)
-                    keep_ns = touch(a, now, thread, number)
+                    note(a.control, a.log, now, thread, line, RELEASE, number, mode)
+                    keep_ns = touch(a.control, a.locks, now, thread, number)
                     if keep_ns > 0:
                         threads[thread, STEP] = AFTER_TOUCH
                         turn = KEEP
@@ -1399,7 +1387,7 @@ def advance(a):
                     failed_line = line
                     status = BAD_TIME
                     break
-                note(a, now, thread, line, CPU, NOTHING, duration)
+                note(a.control, a.log, now, thread, line, CPU, NOTHING, duration)
                 if duration > 0:
                     threads[thread, STEP] = AFTER_CPU
                     keep_ns = duration
@@ -1417,32 +1405,32 @@ def advance(a):
                 elif threads[thread, ATOMIC] > 0:
                     status = SLEEP_IN_ATOMIC
                 elif control[DEVICE_KIND] == FLASH and op == READ:
-                    control[CHUNKS_NEEDED] = chunk_count(a, offset, length)
+                    control[CHUNKS_NEEDED] = chunk_count(a.control, offset, length)
                     if control[CHUNKS_NEEDED] > control[FREE_CHUNKS]:
                         fuel += 1
                         status = CHUNKS_FULL
                 if status != GOING_ON:
                     failed_line = line
                     break
-                note(a, now, thread, line, op, NOTHING, length)
+                note(a.control, a.log, now, thread, line, op, NOTHING, length)
                 submit(a, now, thread, line, op - READ, offset, length)
                 category = IN_DEVICE
                 turn = BLOCK
                 break
 
             elif op == BEGIN:
-                note(a, now, thread, line, BEGIN, NOTHING, ZERO)
+                note(a.control, a.log, now, thread, line, BEGIN, NOTHING, ZERO)
                 if threads[thread, BEGUN] < 0:
-                    level(a, now, IN_FLIGHT, ONE)
+                    level(a.resources, now, IN_FLIGHT, ONE)
                 threads[thread, BEGUN] = now
                 pc += INSTRUCTION
 
             elif op == COMPLETE:
-                note(a, now, thread, line, COMPLETE, NOTHING, ZERO)
+                note(a.control, a.log, now, thread, line, COMPLETE, NOTHING, ZERO)
                 completed = control[COMPLETED] + 1
                 control[COMPLETED] = completed
                 if threads[thread, BEGUN] >= 0:
-                    level(a, now, IN_FLIGHT, NOTHING)
+                    level(a.resources, now, IN_FLIGHT, NOTHING)
                     control[LATENCY] += now - threads[thread, BEGUN]
                     threads[thread, BEGUN] = -1
                 pc += INSTRUCTION
@@ -1473,38 +1461,38 @@ def advance(a):
                         failed_object = number
                         failed_line = line
                         break
-                if find_held(a, thread, number) < 0:
+                if find_held(a.threads, a.held, thread, number) < 0:
                     if not touched:
-                        keep_ns = touch(a, now, thread, number)
+                        keep_ns = touch(a.control, a.locks, now, thread, number)
                         if keep_ns > 0:
                             threads[thread, STEP] = AFTER_TOUCH
                             turn = KEEP
                             break
-                    if can_take(a, number, mode):
+                    if can_take(a.locks, number, mode):
                         take(a, now, thread, number, mode)
                         got = 1
                 touched = False
-                note(a, now, thread, line, TRY, number, got)
+                note(a.control, a.log, now, thread, line, TRY, number, got)
                 registers[base + code[pc + 1]] = got
                 pc += INSTRUCTION
 
             elif op == DEMOTE:
                 number = memory[registers[base + code[pc + 1]] + code[pc + 2]]
-                i = find_held(a, thread, number)
+                i = find_held(a.threads, a.held, thread, number)
                 if not touched:
                     if i < 0 or a.held[thread, 2 * i] & 3 != EXCLUSIVE:
                         failed_object = number
                         failed_line = line
                         status = DEMOTE_NOT_HELD
                         break
-                    note(a, now, thread, line, DEMOTE, number, ZERO)
-                    keep_ns = touch(a, now, thread, number)
+                    note(a.control, a.log, now, thread, line, DEMOTE, number, ZERO)
+                    keep_ns = touch(a.control, a.locks, now, thread, number)
                     if keep_ns > 0:
                         threads[thread, STEP] = AFTER_TOUCH
                         turn = KEEP
                         break
                 touched = False
-                count_hold(a, number, EXCLUSIVE, now - a.held[thread, 2 * i + 1])
+                count_hold(a.locks, a.uses, number, EXCLUSIVE, now - a.held[thread, 2 * i + 1])
                 a.held[thread, 2 * i] = number * 4 + SHARED
                 a.held[thread, 2 * i + 1] = now
                 locks[number, WRITER] = -1
@@ -1521,14 +1509,14 @@ def advance(a):
                 else:
                     number = memory[registers[base + code[pc + 2]] + code[pc + 3]]
                 if not touched:
-                    keep_ns = touch(a, now, thread, number)
+                    keep_ns = touch(a.control, a.locks, now, thread, number)
                     if keep_ns > 0:
                         threads[thread, STEP] = AFTER_TOUCH
                         turn = KEEP
                         break
                 touched = False
                 if op == INC:
-                    note(a, now, thread, line, INC, number, ZERO)
+                    note(a.control, a.log, now, thread, line, INC, number, ZERO)
                     locks[number, COUNT] += 1
                 else:
                     count = locks[number, COUNT] - 1
@@ -1537,7 +1525,7 @@ def advance(a):
                         failed_line = line
                         status = COUNTER_BELOW_ZERO
                         break
-                    note(a, now, thread, line, DEC, number, count)
+                    note(a.control, a.log, now, thread, line, DEC, number, count)
                     locks[number, COUNT] = count
                     registers[base + code[pc + 1]] = count
                     if count == 0:
@@ -1556,12 +1544,12 @@ def advance(a):
                     status = SLEEP_IN_ATOMIC
                     break
                 count = locks[number, COUNT]
-                note(a, now, thread, line, WAITZERO, number, count)
+                note(a.control, a.log, now, thread, line, WAITZERO, number, count)
                 if count != 0:
                     threads[thread, WAITS_FOR] = number
                     threads[thread, MODE] = 0
-                    enqueue(a, number, READER_HEAD, READER_TAIL, thread)
-                    category = IN_WAIT + use_row(a, number, SHARED)
+                    enqueue(a.threads, a.locks, number, READER_HEAD, READER_TAIL, thread)
+                    category = IN_WAIT + use_row(a.locks, number, SHARED)
                     turn = BLOCK
                     break
                 pc += INSTRUCTION
@@ -1575,7 +1563,7 @@ def advance(a):
                 if status != GOING_ON:
                     failed_line = line
                     break
-                note(a, now, thread, line, SLEEP, NOTHING, duration)
+                note(a.control, a.log, now, thread, line, SLEEP, NOTHING, duration)
                 if duration > 0:
                     threads[thread, TIMER] = now + duration
                     threads[thread, STEP] = RESUMED
@@ -1590,8 +1578,8 @@ def advance(a):
                     failed_line = line
                     status = BAD_CHOICE
                     break
-                chosen = (np.int64(next_draw(a, thread) >> S32) * choices) >> 32
-                note(a, now, thread, line, CHOOSE, NOTHING, chosen)
+                chosen = (np.int64(next_draw(a.threads, a.streams, thread) >> S32) * choices) >> 32
+                note(a.control, a.log, now, thread, line, CHOOSE, NOTHING, chosen)
                 registers[base + code[pc + 1]] = chosen
                 pc += INSTRUCTION
 
@@ -1601,8 +1589,8 @@ def advance(a):
                     failed_line = line
                     status = BAD_MEAN
                     break
-                drawn = exponential(a.table, next_draw(a, thread), mean)
-                note(a, now, thread, line, EXPONENTIAL, NOTHING, drawn)
+                drawn = exponential(a.table, next_draw(a.threads, a.streams, thread), mean)
+                note(a.control, a.log, now, thread, line, EXPONENTIAL, NOTHING, drawn)
                 registers[base + code[pc + 1]] = drawn
                 pc += INSTRUCTION
 
@@ -1610,37 +1598,37 @@ def advance(a):
         threads[thread, PC] = pc
         if turn == KEEP:
             until = now + keep_ns
-            if control[RING_COUNT] == 0 and next_time(a) > until and until < time_limit:
+            if control[RING_COUNT] == 0 and next_time(a.control, a.heap) > until and until < time_limit:
                 # Nothing else happens before: its event would be the next one.
                 now = until
                 events += 1
                 standing = 1
             else:
-                push(a, until, (thread << KIND_BITS) | EVENT_RUN)
+                push(a.control, a.heap, until, (thread << KIND_BITS) | EVENT_RUN)
                 thread = -1
         elif turn == SPIN:
             threads[thread, STATE] = SPINNING
-            account(a, now, thread, category)
+            account(a.threads, a.totals, now, thread, category)
             thread = -1
         elif turn == BLOCK:
             threads[thread, STATE] = BLOCKED
-            account(a, now, thread, category)
+            account(a.threads, a.totals, now, thread, category)
             owner_stops_running(a, now, thread)
-            give_cpu(a, now)
+            give_cpu(a.control, a.threads, a.totals, a.heap, a.ring, now)
             if category == IN_SLEEP:
                 latency = control[WAKEUP_NS]
                 if control[SPREAD_NS] > 0:
-                    latency += exponential(a.table, next_draw(a, thread), control[SPREAD_NS])
-                push(a, threads[thread, TIMER] + latency, (thread << KIND_BITS) | EVENT_READY)
+                    latency += exponential(a.table, next_draw(a.threads, a.streams, thread), control[SPREAD_NS])
+                push(a.control, a.heap, threads[thread, TIMER] + latency, (thread << KIND_BITS) | EVENT_READY)
             thread = -1
         elif turn == GONE:
             threads[thread, STATE] = ENDED
-            account(a, now, thread, a.totals.size - 1)
+            account(a.threads, a.totals, now, thread, a.totals.size - 1)
             if threads[thread, DAEMON] == 0:
                 control[LIVE] -= 1
                 if control[LIVE] == 0:
                     status = FINISHED
-            give_cpu(a, now)
+            give_cpu(a.control, a.threads, a.totals, a.heap, a.ring, now)
             if status == GOING_ON:
                 thread = -1
         else:
