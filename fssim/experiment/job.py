@@ -70,7 +70,7 @@ def run_job(
             Folder(file.parent).prepare()
 
     tasks = plan(loaded, engine)
-    warm_up(tasks[0])
+    warm_up(tasks)
     with workers(min(jobs or available_cores(), len(tasks))) as pool:
         with show_progress(len(tasks)) as progress:
             outcome = run_cells(tasks, pool, progress)

@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from fssim.errors import RunError
 from fssim.experiment.cells import CellFailure, CellResult, Task, length_of_run, run_cell, simulate
 from fssim.experiment.definition import Experiment
 from fssim.experiment.tables import Key
@@ -138,6 +139,14 @@ def run_cells(tasks: Sequence[Task], pool: Workers, progress: Callable[[Outcome]
     return outcome
 
 
-def warm_up(task: Task) -> None:
-    """Jit the engine before processes are forked, or load it from numba's cache."""
-    simulate(dataclasses.replace(task, ios=1, warmup_ios=0))
+def warm_up(tasks: Sequence[Task]) -> None:
+    """Run one I/O of every filesystem and pattern.
+
+    It jits the engine before processes are forked, or loads it from numba's cache; and a protocol that cannot run on
+    this machine says so before anything else has been done.
+    """
+    for task in {(task.filesystem, task.key.pattern): task for task in reversed(tasks)}.values():
+        try:
+            simulate(dataclasses.replace(task, ios=1, warmup_ios=0))
+        except RunError:  # reported with its cell
+            continue

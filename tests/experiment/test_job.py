@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import errno
+import io
 import json
 import os
 import re
 import xml.etree.ElementTree as ElementTree
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import pytest
 from fssim.errors import Deadlock, UserError
 from fssim.experiment import runner
 from fssim.experiment.job import run_job
+from tests.experiment import fake_engine
 from tests.experiment.conftest import MACHINE
 
 SMALL: dict[str, Any] = {"machine": MACHINE, "threads": (1, 4), "block_sizes": (4096,), "jobs": 1}
@@ -41,19 +45,39 @@ def test_the_job_writes_data_figures_and_a_page(fake: None, in_empty_folder: Pat
     assert everything.read_text() == (folder / "results.json").read_text()
 
 
-def test_the_csv_has_a_row_a_cell_with_its_interval(fake: None, tmp_path: Path) -> None:
-    run_job("dio_read_lock", **SMALL, out=tmp_path)
-    text = (tmp_path / "results.csv").read_text()
-    assert text.splitlines()[0] == "filesystem,pattern,block_size,threads,iops,iops_low,iops_high"
-    rows = list(csv.DictReader(text.splitlines()))
+@dataclass(frozen=True)
+class Finished:
+    """The output of one run, for the tests that only look at it."""
+
+    folder: Path
+    out: str
+    err: str
+
+    def read(self, name: str) -> str:
+        return (self.folder / name).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    folder = tmp_path_factory.mktemp("run")
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr("fssim.engine.run", fake_engine.run)
+        assert run_job("dio_read_lock", **SMALL, out=folder, seed=5) == 0
+    return Finished(folder, out.getvalue(), err.getvalue())
+
+
+def test_the_csv_has_a_row_a_cell_with_its_interval(finished: Finished) -> None:
+    lines = finished.read("results.csv").splitlines()
+    assert lines[0] == "filesystem,pattern,block_size,threads,iops,iops_low,iops_high"
+    rows = list(csv.DictReader(lines))
     assert len(rows) == 3 * 2 * 1 * 2
     for row in rows:
         assert float(row["iops_low"]) < float(row["iops"]) < float(row["iops_high"])
 
 
-def test_the_json_carries_seed_versions_and_the_whole_configuration(fake: None, tmp_path: Path) -> None:
-    run_job("dio_read_lock", **SMALL, out=tmp_path, seed=5)
-    plain = json.loads((tmp_path / "results.json").read_text())
+def test_the_json_carries_seed_versions_and_the_whole_configuration(finished: Finished) -> None:
+    plain = json.loads(finished.read("results.json"))
     assert plain["seed"] == plain["definition"]["run"]["seed"] == 5
     assert plain["definition"]["grid"]["threads"] == [1, 4]
     assert {"python", "fssim", "numpy", "numba", "simpy"} <= set(plain["versions"])
@@ -62,9 +86,8 @@ def test_the_json_carries_seed_versions_and_the_whole_configuration(fake: None, 
     assert plain["claims"][0].keys() == {"text", "found", "holds"}
 
 
-def test_the_page_needs_no_network_and_starts_with_the_summary(fake: None, tmp_path: Path) -> None:
-    run_job("dio_read_lock", **SMALL, out=tmp_path)
-    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+def test_the_page_needs_no_network_and_starts_with_the_summary(finished: Finished) -> None:
+    page = finished.read("report.html")
     assert not re.search(r"""(src|href)=["'](?!data:)""", page)
     assert "<script" not in page
     assert "@import" not in page
@@ -76,11 +99,7 @@ def test_the_page_needs_no_network_and_starts_with_the_summary(fake: None, tmp_p
     assert "python -m fssim.experiment dio_read_lock" in page
 
 
-def test_the_terminal_report_has_everything_in_the_order_of_interest(
-    fake: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run_job("dio_read_lock", **SMALL, out=tmp_path)
-    printed = capsys.readouterr()
+def test_the_terminal_report_has_everything_in_the_order_of_interest(finished: Finished) -> None:
     parts = (
         "Question",
         "Predicted IOPS: xfs-2.6.39, seqrd",
@@ -89,12 +108,12 @@ def test_the_terminal_report_has_everything_in_the_order_of_interest(
         "Absolute error in per cent",
         "Where the time of an I/O goes",
         "Locks, times in",
-        "\nClaims ",
+        "\nClaims",
     )
-    places = [printed.out.index(part) for part in parts]
+    places = [finished.out.index(part) for part in parts]
     assert places == sorted(places)
-    assert "…" not in printed.out  # nothing is cut off
-    assert printed.err == ""  # no progress bar when standard error is not a terminal
+    assert "…" not in finished.out  # nothing is cut off
+    assert finished.err == ""  # no progress bar when standard error is not a terminal
 
 
 def test_results_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:
