@@ -41,9 +41,10 @@ SHARED, EXCLUSIVE = 1 + _numbers(2)
 NO_PROGRESS_LIMIT = 1_000_000
 HANDOFF_AFTER_NS = 4_000_000
 READER_BATCH = 256
+LAST_BIN = 4095  # of the table of the exponential distribution
 
-INSTRUCTION = bytecode.WIDTH + 1  # the last word is the source line
-LINE = bytecode.WIDTH
+LINE = 5  # word of an instruction: its source line, after the words of the bytecode
+INSTRUCTION = LINE + 1
 
 # --- columns of the arrays
 
@@ -55,24 +56,26 @@ LINE = bytecode.WIDTH
     TIME_LIMIT, LIVE, WARMUP_GOAL, IO_GOAL, BATCH_IOS, BATCH_ROWS,
     # host
     REGISTERS, FREE_CPUS, READY_HEAD, READY_TAIL, WAKEUP_NS, INTERRUPT_NS, SPREAD_NS, SWITCH_NS, HANDOFF_NS,
-    CACHE_LINE_NS, TIMESLICE_NS,
+    CACHE_LINE_NS, TIMESLICE_NS, IDLE_EXIT_NS, IDLE_DEPTH_NS, LAST_SUBMITTER,
     # statistics
     COMPLETED, WINDOW_START, LATENCY, SPUN,
     # why `advance` returned
     FAILED_THREAD, FAILED_OBJECT, FAILED_LINE, FAILED_TEXT,
     # device
     DEVICE_KIND, LATENCY_NS, LATENCY_RANDOM, GATE_NS, BANDWIDTH, FREE_SLOTS, DEVICE_HEAD, DEVICE_TAIL,
-    CHIPS_PER_CHANNEL, PAGE_BYTES, ROTATION, COMMAND_NS, LOAD_NS, CHANNEL_COMMAND_NS, CHANNEL_PS, DECODE_PS,
+    CHIPS_PER_CHANNEL, PAGE_BYTES, SCATTERED, ROTATION, COMMAND_NS, LOAD_NS, CHANNEL_COMMAND_NS, CHANNEL_PS, DECODE_PS,
     DECODE_LIMIT, BUS_PS, WRITE_BUS_PS, CACHE_NS, DRAIN_PS, WRITE_NS, ADMITTED_AT, FREE_CHUNK, FREE_CHUNKS,
     CHUNKS_NEEDED,
     CONTROLS,
-) = _numbers(65)  # fmt: skip
+) = _numbers(69)  # fmt: skip
 
 (
-    PC, STEP, STATE, NEXT, TICKET, READY_NEXT, STACK, WAITS_FOR, MODE, REQUESTED, LISTED, WOKEN, HELD, ATOMIC, GOT_CPU,
-    CATEGORY, SINCE, TIMER, DRAWS, BEGUN, DAEMON,
+    PC, STEP, STATE, NEXT, TICKET, READY_NEXT, STACK, WAITS_FOR, MODE, REQUESTED, LISTED, WOKEN, HELD, ATOMIC, HOME,
+    GOT_CPU, CATEGORY, SINCE, TIMER, DRAWS, BEGUN, DAEMON,
     THREAD_COLUMNS,
-) = _numbers(22)  # fmt: skip
+) = _numbers(23)  # fmt: skip
+
+IS_FREE, IDLE_SINCE, CPU_COLUMNS = _numbers(3)
 
 (
     KIND, CLASS, WRITER, READERS, READER_HEAD, READER_TAIL, WRITER_HEAD, WRITER_TAIL, TICKETS, SPINNER_HEAD,
@@ -143,6 +146,8 @@ KEEP, BLOCK, SPIN, GONE, STOP = _numbers(5)
 _SAME = (
     all(globals()[name] == number for name, number in bytecode.OPCODES.items())
     and len(bytecode.OPCODES) == 51
+    and bytecode.WIDTH == LINE
+    and len(TABLE) == LAST_BIN + 1
     and {LOG_GRANT, LOG_RESUME, LOG_DEVICE_DONE, LOG_END} == set(bytecode.LOG_NAMES)
     and NO_PROGRESS_LIMIT == objects.NO_PROGRESS_LIMIT
     and HANDOFF_AFTER_NS == objects.HANDOFF_AFTER_NS
@@ -158,9 +163,9 @@ class Arrays(NamedTuple):
     """The state of a run.  All int64 but `streams`.
 
     control: the scalars named above.  code: instructions of all programs, `INSTRUCTION` words each.  memory: shared
-    objects.  registers: `REGISTERS` words a thread.  threads, locks: one row each.  streams (uint64): start of each
-    thread's random numbers.  table: of the exponential distribution.  held: pairs (lock * 4 + mode, since), a row a
-    thread.  heap: (time, sequence and event).  ring: events due now.  totals: thread time by category, the last for
+    objects.  registers: `REGISTERS` words a thread.  threads, cpus, locks: one row each.  streams (uint64): start
+    of each thread's random numbers.  table: of the exponential distribution.  held: pairs (lock * 4 + mode, since), a
+    row a thread.  heap: (time, sequence and event).  ring: events due now.  totals: thread time by category, the last for
     ended threads.  uses: lock statistics.  requests, resources, chips, chunks: the device.  batches, log: written to
     their end, then emptied by the host.
     """
@@ -170,6 +175,7 @@ class Arrays(NamedTuple):
     memory: Any
     registers: Any
     threads: Any
+    cpus: Any
     locks: Any
     streams: Any
     table: Any
@@ -200,9 +206,8 @@ inlined = numba.njit(forceinline=True, **_HELPER)
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
 FACTOR_2 = np.uint64(0x94D049BB133111EB)
-S20, S27, S30, S31, S32, S52 = (np.uint64(n) for n in (20, 27, 30, 31, 32, 52))
+S8, S20, S27, S29, S30, S31, S32, S52 = (np.uint64(n) for n in (8, 20, 27, 29, 30, 31, 32, 52))
 MASK_20 = np.uint64(0xFFFFF)
-LAST_BIN = len(TABLE) - 1
 
 
 @inlined
@@ -423,13 +428,33 @@ def wake(a, now, thread, latency, step):
 
 
 @inlined
-def give_cpu(control, threads, totals, heap, ring, now):
-    """A CPU is given to the head of the ready queue, or becomes free."""
+def take_free_cpu(control, threads, cpus, totals, now, thread):
+    """The thread takes its home CPU if that is free, else the free one with the lowest number; one is free."""
+    home = threads[thread, HOME]
+    if cpus[home, IS_FREE] == 0:
+        home = 0
+        while cpus[home, IS_FREE] == 0:
+            home += 1
+        threads[thread, HOME] = home
+    cpus[home, IS_FREE] = 0
+    control[FREE_CPUS] -= 1
+    threads[thread, STATE] = RUNNING
+    threads[thread, GOT_CPU] = now
+    account(threads, totals, now, thread, IN_CPU)
+
+
+@inlined
+def give_cpu(control, threads, cpus, totals, heap, ring, now, thread):
+    """The thread's CPU is given to the head of the ready queue, or becomes free."""
+    cpu = threads[thread, HOME]
+    cpus[cpu, IDLE_SINCE] = now
     head = control[READY_HEAD]
     if head < 0:
+        cpus[cpu, IS_FREE] = 1
         control[FREE_CPUS] += 1
         return
     control[READY_HEAD] = threads[head, READY_NEXT]
+    threads[head, HOME] = cpu
     threads[head, STATE] = RUNNING
     threads[head, GOT_CPU] = now
     account(threads, totals, now, head, IN_CPU)
@@ -651,7 +676,7 @@ def send_spinners_to_sleep(a, now, number):
         elif top < 0:
             return
         else:
-            give_cpu(a.control, a.threads, a.totals, a.heap, a.ring, now)
+            give_cpu(a.control, a.threads, a.cpus, a.totals, a.heap, a.ring, now, top)
             top = threads[top, STACK]
 
 
@@ -778,13 +803,26 @@ def picoseconds(size, rate):
 
 
 @inlined
+def idle_exit(control, threads, cpus, now, thread):
+    """Return how long the home CPU of a thread that the device wakes takes to leave idle."""
+    home = threads[thread, HOME]
+    limit = control[IDLE_EXIT_NS]
+    if limit == 0 or cpus[home, IS_FREE] == 0 or home == 0 or home == control[LAST_SUBMITTER]:
+        return 0
+    depth = control[IDLE_DEPTH_NS]
+    idle = now - cpus[home, IDLE_SINCE]
+    return limit * idle // (idle + depth) if depth > 0 else limit
+
+
+@inlined
 def complete_request(a, now, request):
     """The device has done a request: log it and wake the thread that waits."""
     requests = a.requests
     thread = requests[request, REQUEST_THREAD]
     length = requests[request, REQUEST_LENGTH]
     note(a.control, a.log, now, thread, requests[request, REQUEST_LINE], LOG_DEVICE_DONE, NOTHING, length)
-    wake(a, now, thread, a.control[INTERRUPT_NS], RESUMED)
+    latency = a.control[INTERRUPT_NS] + idle_exit(a.control, a.threads, a.cpus, now, thread)
+    wake(a, now, thread, latency, RESUMED)
 
 
 # The simple device
@@ -896,6 +934,12 @@ def chip_step(a, now, chip):
 
 
 @inlined
+def scatter(stripe):
+    z = stripe * GOLDEN
+    return (z ^ (z >> S29)) >> S8
+
+
+@inlined
 def flash_read(a, now, request):
     """A read enters: its chunks join the queues of their chips."""
     control = a.control
@@ -910,7 +954,12 @@ def flash_read(a, now, request):
     while start < end:
         stop = min(end, (page + 1) * page_bytes)
         stripe = page // channels
-        chip = (page + stripe * control[ROTATION]) % channels * count + stripe % count
+        if control[SCATTERED] != 0:
+            shifted = np.uint64(page) + scatter(np.uint64(stripe))
+            channel = np.int64(shifted % np.uint64(channels))
+        else:
+            channel = (page + stripe * control[ROTATION]) % channels
+        chip = channel * count + stripe % count
         chunk = control[FREE_CHUNK]
         control[FREE_CHUNK] = chunks[chunk, CHUNK_NEXT]
         chunks[chunk, CHUNK_REQUEST] = request
@@ -1008,6 +1057,7 @@ def submit(a, now, thread, line, writes, offset, length):
     control = a.control
     requests = a.requests
     request = thread
+    control[LAST_SUBMITTER] = a.threads[thread, HOME]
     requests[request, REQUEST_THREAD] = thread
     requests[request, REQUEST_LINE] = line
     requests[request, REQUEST_OFFSET] = offset
@@ -1101,10 +1151,7 @@ def advance(a):
                 if control[FREE_CPUS] == 0:
                     join_ready_queue(a.control, a.threads, a.totals, now, subject)
                     continue
-                control[FREE_CPUS] -= 1
-                threads[subject, STATE] = RUNNING
-                threads[subject, GOT_CPU] = now
-                account(a.threads, a.totals, now, subject, IN_CPU)
+                take_free_cpu(a.control, a.threads, a.cpus, a.totals, now, subject)
             thread = subject
 
         # The thread has a CPU: first what is left of the effect it waited in.
@@ -1136,7 +1183,7 @@ def advance(a):
                 threads[thread, STEP] = AFTER_PREEMPTION
                 owner_stops_running(a, now, thread)
                 join_ready_queue(a.control, a.threads, a.totals, now, thread)
-                give_cpu(a.control, a.threads, a.totals, a.heap, a.ring, now)
+                give_cpu(a.control, a.threads, a.cpus, a.totals, a.heap, a.ring, now, thread)
                 thread = -1
                 continue
             pc += INSTRUCTION
@@ -1614,7 +1661,7 @@ def advance(a):
             threads[thread, STATE] = BLOCKED
             account(a.threads, a.totals, now, thread, category)
             owner_stops_running(a, now, thread)
-            give_cpu(a.control, a.threads, a.totals, a.heap, a.ring, now)
+            give_cpu(a.control, a.threads, a.cpus, a.totals, a.heap, a.ring, now, thread)
             if category == IN_SLEEP:
                 latency = control[WAKEUP_NS]
                 if control[SPREAD_NS] > 0:
@@ -1628,7 +1675,7 @@ def advance(a):
                 control[LIVE] -= 1
                 if control[LIVE] == 0:
                     status = FINISHED
-            give_cpu(a.control, a.threads, a.totals, a.heap, a.ring, now)
+            give_cpu(a.control, a.threads, a.cpus, a.totals, a.heap, a.ring, now, thread)
             if status == GOING_ON:
                 thread = -1
         else:

@@ -98,6 +98,7 @@ class _Run:
             memory=np.array(memory, dtype=np.int64),
             registers=registers.reshape(-1),
             threads=self._threads(loaded),
+            cpus=np.array([(1, 0)] * system.host.cpus, dtype=np.int64),
             locks=_locks(self.objects, system.host),
             streams=np.array([mix((system.seed * GOLDEN + t + 1) & MASK) for t in range(count)], dtype=np.uint64),
             table=np.array(TABLE, dtype=np.int64),
@@ -161,6 +162,7 @@ class _Run:
         threads[:, c.DAEMON] = [thread.daemon for thread in self.system.threads]
         threads[:, [c.NEXT, c.READY_NEXT, c.STACK, c.WAITS_FOR, c.BEGUN]] = -1
         threads[:, c.STEP] = c.GO
+        threads[:, c.HOME] = np.arange(len(loaded)) % self.system.host.cpus
         threads[:, c.STATE] = c.READY
         threads[:, c.CATEGORY] = c.IN_READY
         return threads
@@ -187,6 +189,8 @@ class _Run:
             c.HANDOFF_NS: host.spin_handoff_ns,
             c.CACHE_LINE_NS: host.cache_line_ns,
             c.TIMESLICE_NS: host.timeslice_ns,
+            c.IDLE_EXIT_NS: host.idle_exit_ns,
+            c.IDLE_DEPTH_NS: host.idle_depth_ns,
             c.DEVICE_KIND: c.NO_DEVICE,
             c.DEVICE_HEAD: -1,
         }
@@ -204,6 +208,7 @@ class _Run:
                 c.DEVICE_KIND: c.FLASH,
                 c.CHIPS_PER_CHANNEL: device.chips_per_channel,
                 c.PAGE_BYTES: device.page_bytes,
+                c.SCATTERED: device.placement == "scattered",
                 c.ROTATION: device.channel_rotation,
                 c.COMMAND_NS: device.command_ns,
                 c.LOAD_NS: device.page_load_ns,
