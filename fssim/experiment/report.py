@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 
@@ -81,15 +81,25 @@ def _answer(report: Report, pattern: str) -> str:
     several = {key: ratio.value for key, ratio in ratios.items() if key.threads > 1}
     parts = []
     if several:
-        low, high = min(several.values()), max(several.values())
         best = max(several, key=lambda key: several[key])
         parts.append(
-            f"IOPS x {low:.2f} to {high:.1f} with two or more threads (median {median(several.values()):.1f}; "
+            f"IOPS x {_range_text(several.values())} with two or more threads "
+            f"(median {ratio_text(median(several.values()))}; "
             f"most at {size_text(best.block_size_bytes)} x {best.threads} threads)"
         )
     if one:
-        parts.append(f"x {min(one):.2f} to {max(one):.2f} with one")
+        parts.append(f"x {_range_text(one)} with one")
     return "; ".join(parts)
+
+
+def _range_text(ratios: Collection[float]) -> str:
+    low, high = ratio_text(min(ratios)), ratio_text(max(ratios))
+    return low if low == high else f"{low} to {high}"
+
+
+def ratio_text(ratio: float) -> str:
+    """Write a ratio with three significant digits."""
+    return f"{ratio:.2f}" if ratio < 9.995 else f"{ratio:.1f}"
 
 
 def _why(report: Report) -> Iterable[Sentence]:
@@ -113,7 +123,8 @@ def _trust(report: Report) -> Iterable[Sentence]:
     fitted = [c.summary.median for c in report.findings.comparisons if not c.is_prediction]
     if fitted:
         noise = [summary.median for summary in report.findings.noise.values()]
-        text = f"median error {min(fitted):.1f} to {max(fitted):.1f} % in the {len(fitted)} tables it was fitted to"
+        text = f"median error {min(fitted):.1f} to {max(fitted):.1f} % in the {len(fitted)} tables "
+        text += "that the machine was fitted to"
         if noise:
             text += f"; a repeat of the measurement differs by {max(noise):.1f} %"
         yield Sentence("Calibration", text)

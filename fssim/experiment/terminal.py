@@ -17,25 +17,25 @@ from fssim.experiment.report import Report, size_text, summary
 from fssim.experiment.tables import Key
 from fssim.report.lock_stat import compact_lock_stat
 
-WIDTH_WITHOUT_TERMINAL = 120  # a pipe or a log file has no width; the matrices need about 100 columns
+Titled = tuple[str, RichTable]
+
+SMALLEST_WIDTH = 100  # the matrices need it; a narrower terminal breaks lines instead of losing figures
+WIDTH_WITHOUT_TERMINAL = 120  # a pipe or a log file has no width
 
 
 def print_report(report: Report, folder: Path) -> None:
     """Print everything, in the order in which a person wants to know it."""
-    console = Console() if Console().is_terminal else Console(width=WIDTH_WITHOUT_TERMINAL)
+    console = Console()
+    console.width = max(console.width, SMALLEST_WIDTH) if console.is_terminal else WIDTH_WITHOUT_TERMINAL
     console.print(_summary(report))
-    for table in _matrices(report):
-        console.print(table)
-    for table in _ratios(report):
-        console.print(table)
-    for table in _comparisons(report):
-        console.print(table)
-    console.print(_calibration(report))
-    console.print(_breakdown(report))
+    for section in (_matrices, _ratios, _comparisons, _calibration, _breakdown):
+        for titled in section(report):
+            _print_titled(console, titled)
     for breakdown in report.findings.breakdowns:
         if breakdown.filesystem in (report.before, report.after):
             _print_locks(console, report, breakdown)
-    console.print(_claims(report))
+    for titled in _claims(report):
+        _print_titled(console, titled)
     outcome = report.outcome
     console.print(
         f"\n{len(outcome.cells)} of {outcome.planned} cells, {outcome.events:,} events in {outcome.seconds:.1f} s; "
@@ -43,6 +43,13 @@ def print_report(report: Report, folder: Path) -> None:
         highlight=False,
         soft_wrap=True,
     )
+
+
+def _print_titled(console: Console, titled: Titled) -> None:
+    """Print a title and its table; rich would break a title to the width of a narrow table."""
+    title, table = titled
+    console.print(f"\n{title}", style="bold", highlight=False, soft_wrap=True, markup=False)
+    console.print(table)
 
 
 def _summary(report: Report) -> Panel:
@@ -54,12 +61,10 @@ def _summary(report: Report) -> Panel:
     return Panel(grid, title=f"{report.experiment.name} on {report.experiment.machine.name}", box=box.ROUNDED)
 
 
-def _matrix(
-    experiment: Experiment, title: str, pattern: str, cell: Callable[[Key], Text | str], label: str = ""
-) -> RichTable:
+def _matrix(experiment: Experiment, pattern: str, cell: Callable[[Key], Text | str], label: str = "") -> RichTable:
     """A table with a row a block size and a column a number of threads."""
     grid = experiment.definition.grid
-    table = RichTable(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, padding=(0, 1))
+    table = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("threads", no_wrap=True)
     if label:
         table.add_column(no_wrap=True, style="dim")
@@ -71,7 +76,7 @@ def _matrix(
     return table
 
 
-def _matrices(report: Report) -> Iterable[RichTable]:
+def _matrices(report: Report) -> Iterable[Titled]:
     for variant in report.experiment.definition.variants:
         for pattern in report.experiment.definition.grid.patterns:
 
@@ -79,10 +84,11 @@ def _matrices(report: Report) -> Iterable[RichTable]:
                 result = report.outcome.cells.get((filesystem, key))
                 return f"{result.iops.value:,.0f}" if result else "-"
 
-            yield _matrix(report.experiment, f"Predicted IOPS: {variant.filesystem}, {pattern}", pattern, cell)
+            title = f"Predicted IOPS: {variant.filesystem}, {pattern}"
+            yield title, _matrix(report.experiment, pattern, cell)
 
 
-def _ratios(report: Report) -> Iterable[RichTable]:
+def _ratios(report: Report) -> Iterable[Titled]:
     if not report.findings.ratios:
         return
 
@@ -98,14 +104,14 @@ def _ratios(report: Report) -> Iterable[RichTable]:
 
     for pattern in report.experiment.definition.grid.patterns:
         title = f"Ratio of IOPS: {report.after} / {report.before}, {pattern}"
-        yield _matrix(report.experiment, title, pattern, cell, "predicted\n95 % int.\nmeasured")
+        yield title, _matrix(report.experiment, pattern, cell, "predicted\n95 % int.\nmeasured")
 
 
 def _direction_style(low: float, high: float) -> str:
     return "green" if low > 1 else "red" if high < 1 else ""
 
 
-def _comparisons(report: Report) -> Iterable[RichTable]:
+def _comparisons(report: Report) -> Iterable[Titled]:
     for comparison in report.findings.comparisons:
 
         def cell(key: Key, comparison: Comparison = comparison) -> Text:
@@ -120,28 +126,20 @@ def _comparisons(report: Report) -> Iterable[RichTable]:
         role = "prediction" if comparison.is_prediction else "calibration"
         title = f"Predicted and measured IOPS ({role}): {comparison.filesystem}, {comparison.pattern}"
         title += f"; {comparison.reference.label}, {comparison.reference.reference.source}"
-        yield _matrix(report.experiment, title, comparison.pattern, cell, "predicted\nmeasured\nerror")
+        yield title, _matrix(report.experiment, comparison.pattern, cell, "predicted\nmeasured\nerror")
 
 
-def _calibration(report: Report) -> RichTable:
+def _calibration(report: Report) -> Iterable[Titled]:
     """Errors of every table beside what no model has to beat, and what every model should."""
     rule = report.experiment.definition.trivial_rule
-    table = RichTable(
-        title="Absolute error in per cent: median / p90 / max",
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-    )
-    table.add_column("table", no_wrap=True)
-    table.add_column("pattern")
-    table.add_column("role")
-    table.add_column("cells", justify="right")
-    table.add_column("fssim", justify="right")
-    table.add_column(f"rule '{rule.name}'" if rule else "rule", justify="right")
-    table.add_column("repeat noise", justify="right")
+    table = RichTable(box=box.SIMPLE_HEAD)
+    for name in ("measured table", "pattern", "role"):
+        table.add_column(name, no_wrap=True)
+    for name in ("cells", "fssim", f"rule '{rule.name}'" if rule else "rule", "repeat noise"):
+        table.add_column(name, no_wrap=True, justify="right")
     for comparison in report.findings.comparisons:
         table.add_row(
-            f"{comparison.filesystem} ({comparison.reference.label})",
+            comparison.reference.label,
             comparison.pattern,
             comparison.reference.reference.role,
             str(comparison.summary.cells),
@@ -149,23 +147,22 @@ def _calibration(report: Report) -> RichTable:
             errors_text(comparison.trivial),
             errors_text(report.findings.noise.get(comparison.pattern)),
         )
-    return table
+    yield "Absolute error in per cent: median / p90 / max", table
 
 
 def errors_text(found: ErrorSummary | None) -> str:
     """Write three errors as one short text."""
-    return f"{found.median:.1f} / {found.p90:.1f} / {found.max:.1f}" if found else "-"
+    if found is None:
+        return "-"
+    return " / ".join(
+        f"{error:.1f}" if error < 99.95 else f"{error:.0f}" for error in (found.median, found.p90, found.max)
+    )
 
 
-def _breakdown(report: Report) -> RichTable:
+def _breakdown(report: Report) -> Iterable[Titled]:
     """Thread time of an I/O by what it is spent on, a column a filesystem, and what limits."""
     pattern, size, threads = report.cell
-    table = RichTable(
-        title=f"Where the time of an I/O goes, in µs: {pattern}, {size_text(size)}, {threads} threads",
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-    )
+    table = RichTable(box=box.SIMPLE_HEAD)
     table.add_column("")
     breakdowns = report.findings.breakdowns
     for breakdown in breakdowns:
@@ -176,7 +173,7 @@ def _breakdown(report: Report) -> RichTable:
     for resource in dict.fromkeys(name for b in breakdowns for name in b.utilisation):
         table.add_row(f"{resource} busy", *(_percent(b.utilisation.get(resource)) for b in breakdowns))
     table.add_row("what limits", *(b.binding for b in breakdowns))
-    return table
+    yield f"Where the time of an I/O goes, in µs: {pattern}, {size_text(size)}, {threads} threads", table
 
 
 def _categories(breakdowns: Sequence[Breakdown]) -> list[str]:
@@ -203,12 +200,13 @@ def _print_locks(console: Console, report: Report, breakdown: Breakdown) -> None
     console.print(compact_lock_stat(locks), highlight=False, soft_wrap=True, markup=False)
 
 
-def _claims(report: Report) -> RichTable:
-    table = RichTable(title="Claims", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+def _claims(report: Report) -> Iterable[Titled]:
+    table = RichTable(box=box.SIMPLE_HEAD)
     table.add_column("", no_wrap=True)
     table.add_column("claim")
     table.add_column("found")
     for claim in report.findings.claims:
         word, style = {True: ("holds", "green"), False: ("MISSED", "red"), None: ("not run", "dim")}[claim.holds]
         table.add_row(Text(word, style=style), claim.text, claim.found)
-    return table
+    if report.findings.claims:
+        yield "Claims", table
