@@ -69,8 +69,7 @@ def command(
     count = jobs or os.cpu_count() or 1
     chosen_seed = run.seed if seed is None else seed
     with workers(1) as alone:
-        first = Fitter(calibration, alone, progress, chosen_seed)
-        warm_up(first._task(calibration.machine_with(calibration.start), 0))
+        warm_up(Fitter(calibration, alone, progress, chosen_seed).tasks(calibration.start))
     with workers(count) as pool:
         fitter = Fitter(calibration, pool, progress, chosen_seed)
         if dry_run:

@@ -94,6 +94,11 @@ class Fitter:
         self.evaluations += len(candidates)
         return out
 
+    def tasks(self, values: Sequence[float]) -> list[Task]:
+        """Return the runs of all cells for one set of parameter values."""
+        machine = self.calibration.machine_with(list(values))
+        return [self._task(machine, number) for number in range(len(self.calibration.cells))]
+
     def _task(self, machine: Machine, number: int) -> Task:
         cell: Cell = self.calibration.cells[number]
         run = self.calibration.definition.run
