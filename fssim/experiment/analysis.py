@@ -247,7 +247,7 @@ def _error_claim(claim: ErrorClaim, comparisons: Sequence[Comparison]) -> ClaimR
     if about is None:
         return ClaimResult(text, "not run", None)
     value = getattr(about.summary, claim.statistic)
-    return ClaimResult(text, f"{value:.1f} % over {about.summary.cells} cells", value <= claim.at_most_percent)
+    return ClaimResult(text, f"{value:.2f} % over {about.summary.cells} cells", value <= claim.at_most_percent)
 
 
 def _direction_claim(

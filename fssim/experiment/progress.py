@@ -25,12 +25,16 @@ def show_progress(cells: int) -> Iterator[Callable[[Outcome], None]]:
         TimeRemainingColumn(),
         TextColumn("left"),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=cells, rate="")
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task("", total=cells, rate="")
 
-        def advance(outcome: Outcome) -> None:
-            rate = outcome.events / outcome.seconds / 1e6 if outcome.seconds else 0.0
-            done = len(outcome.cells) + len(outcome.failures)
-            bar.update(task, completed=done, rate=f"{rate:.1f} M events/s")
+    def advance(outcome: Outcome) -> None:
+        bar.start()  # not earlier: the bar has a thread, and processes are better forked without
+        rate = outcome.events / outcome.seconds / 1e6 if outcome.seconds else 0.0
+        done = len(outcome.cells) + len(outcome.failures)
+        bar.update(task, completed=done, rate=f"{rate:.1f} M events/s")
 
+    try:
         yield advance
+    finally:
+        bar.stop()

@@ -115,7 +115,7 @@ def _why(report: Report) -> Iterable[Sentence]:
 def _trust(report: Report) -> Iterable[Sentence]:
     for comparison in report.findings.comparisons:
         if comparison.is_prediction:
-            text = f"{_errors(comparison)} ({comparison.filesystem}, {comparison.pattern}, never used in the fit)"
+            text = f"{comparison.filesystem}, {comparison.pattern}, never used in the fit: {_errors(comparison)}"
             if comparison.trivial is not None and report.experiment.definition.trivial_rule is not None:
                 rule = report.experiment.definition.trivial_rule.name
                 text += f"; the rule '{rule}' errs by {comparison.trivial.median:.1f} %"
@@ -132,7 +132,11 @@ def _trust(report: Report) -> Iterable[Sentence]:
 
 def _errors(comparison: Comparison) -> str:
     found = comparison.summary
-    return f"median error {found.median:.1f} %, p90 {found.p90:.1f} % over {found.cells} cells"
+    worst = max(comparison.error_percent, key=lambda key: abs(comparison.error_percent[key]))
+    return (
+        f"median error {found.median:.1f} %, p90 {found.p90:.1f} % over {found.cells} cells, "
+        f"worst {comparison.error_percent[worst]:+.1f} % at {size_text(worst.block_size_bytes)} x {worst.threads}"
+    )
 
 
 def _claims(report: Report) -> str:
