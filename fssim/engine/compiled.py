@@ -165,9 +165,9 @@ class Arrays(NamedTuple):
     control: the scalars named above.  code: instructions of all programs, `INSTRUCTION` words each.  memory: shared
     objects.  registers: `REGISTERS` words a thread.  threads, cpus, locks: one row each.  streams (uint64): start
     of each thread's random numbers.  table: of the exponential distribution.  held: pairs (lock * 4 + mode, since), a
-    row a thread.  heap: (time, sequence and event).  ring: events due now.  totals: thread time by category, the last for
-    ended threads.  uses: lock statistics.  requests, resources, chips, chunks: the device.  batches, log: written to
-    their end, then emptied by the host.
+    row a thread.  heap: (time, sequence and event).  ring: events due now.  totals: thread time by category, the last
+    for ended threads.  uses: lock statistics.  requests, resources, chips, chunks: the device.  batches, log: written
+    to their end, then emptied by the host.
     """
 
     control: Any

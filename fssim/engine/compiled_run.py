@@ -7,6 +7,7 @@ its elements).  Address 0 is nobody's.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from fssim.engine import compiled as c
 from fssim.engine import messages
-from fssim.engine.objects import CATEGORIES, USE_FIELDS, Objects, lock_uses, time_by_category, walk
+from fssim.engine.objects import CATEGORIES, USE_FIELDS, Objects, fields, lock_uses, time_by_category, walk
 from fssim.engine.random import GOLDEN, MASK, TABLE, mix
 from fssim.errors import (
     AssertionFailed,
@@ -33,13 +34,15 @@ from fssim.errors import (
 )
 from fssim.machine.device import Device, FlashDevice, SimpleDevice
 from fssim.machine.host import Host
+from fssim.protocol import Protocol, check_constants
 from fssim.protocol.bytecode import OPCODE_NAMES, OPERANDS, Program
-from fssim.protocol.language import INTEGERS, PRIMITIVES, Counter, Primitive, RWLock, Shared, SpinLock, field_kinds
+from fssim.protocol.language import Counter, Primitive, RWLock, Shared, SpinLock
 from fssim.system import RunResult, System
 
 FUEL = 2_000_000  # effects between two looks at the host, such as at Ctrl-C: less than a second
 HELD_ROOM = 8  # locks a thread can hold before its list has to grow
 LOG_CHUNK = 1 << 16  # rows
+PROGRAMS_KEPT = 256
 NO_LIMIT = (1 << 63) - 1
 
 FAILURES: dict[int, tuple[type[RunError], str]] = {
@@ -72,10 +75,42 @@ def run_compiled(system: System) -> RunResult:
 
 @dataclass(frozen=True)
 class _Loaded:
-    """A program in the code array: its entry, register row without arguments, and texts."""
+    """A program in the code array, and its entry."""
 
     entry: int
-    registers: tuple[int, ...]
+    program: Program
+
+
+_compiled: dict[Any, Program] = {}
+
+
+def _compile(protocol: Protocol, kinds: tuple[Any, ...], system: System) -> Program:
+    """Compile a program, or take it from the runs before: a grid runs the same few programs thousands of times."""
+    path_ns = system.host.path_ns
+    settings = (system.ghosts, tuple(system.constants.items()), tuple(path_ns.items()), _globals(protocol, system))
+    key = (protocol, kinds, settings)
+    if key not in _compiled:
+        if len(_compiled) >= PROGRAMS_KEPT:
+            _compiled.clear()
+        _compiled[key] = protocol.compile(
+            arguments=kinds, constants=system.constants, path_ns=path_ns, ghosts=system.ghosts
+        )
+    return _compiled[key]
+
+
+def _globals(protocol: Protocol, system: System) -> tuple[tuple[str, Any], ...]:
+    """Return the integers and protocols that a protocol, and those it calls, find by name: they may be rebound."""
+    found: dict[tuple[str, Any], None] = {}
+    todo = [protocol, *(value for value in system.constants.values() if isinstance(value, Protocol))]
+    for each in todo:
+        code = each.function.__code__
+        for name in (*code.co_names, *code.co_freevars):
+            value = each.namespace(name)
+            if isinstance(value, (int, Protocol)) and (name, value) not in found:
+                found[name, value] = None
+                if isinstance(value, Protocol):
+                    todo.append(value)
+    return tuple(found)
 
 
 class _Run:
@@ -125,40 +160,40 @@ class _Run:
     # --- building
 
     def _load(self) -> tuple[list[int], list[_Loaded]]:
-        """Compile the threads' programs, each only once, and link them into one code array."""
+        """Link the threads' programs, each only once, into one code array."""
         system = self.system
         code: list[int] = []
-        programs: dict[tuple[int, tuple[Any, ...]], tuple[Program, _Loaded]] = {}
+        by_key: dict[tuple[Protocol, tuple[Any, ...]], _Loaded] = {}
         loaded: list[_Loaded] = []
         for thread in system.threads:
-            kinds = tuple(type(value) if isinstance(value, Shared) else int for value in thread.arguments)
-            key = (id(thread.protocol), kinds)
-            if key not in programs:
-                program = thread.protocol.compile(
-                    arguments=kinds, constants=system.constants, path_ns=system.host.path_ns, ghosts=system.ghosts
-                )
-                entry = len(code)
-                code += _link(program, entry, len(self.texts))
+            kinds = tuple([type(value) if isinstance(value, Shared) else int for value in thread.arguments])
+            key = (thread.protocol, kinds)
+            if key not in by_key:
+                program = _compile(thread.protocol, kinds, system)
+                by_key[key] = _Loaded(len(code), program)
+                code += _link(program, len(code), len(self.texts))
                 self.texts += program.texts
-                registers = [0] * program.registers
-                for register, value in program.constants:
-                    registers[register] = value
-                programs[key] = program, _Loaded(entry, tuple(registers))
-            loaded.append(programs[key][1])
+            loaded.append(by_key[key])
+        check_constants([each.program for each in by_key.values()], system.constants)
         return code, loaded
 
     def _registers(self, loaded: list[_Loaded]) -> np.ndarray:
-        width = max((len(program.registers) for program in loaded), default=0) + 1
+        width = max((each.program.registers for each in loaded), default=0) + 1
         registers = np.zeros((len(loaded), width), dtype=np.int64)
-        for row, (program, thread) in enumerate(zip(loaded, self.system.threads, strict=True)):
-            registers[row, : len(program.registers)] = program.registers
+        rows: dict[int, np.ndarray] = {}
+        for number, (each, thread) in enumerate(zip(loaded, self.system.threads, strict=True)):
+            if each.entry not in rows:
+                rows[each.entry] = np.zeros(width, dtype=np.int64)
+                for register, value in each.program.constants:
+                    rows[each.entry][register] = value
+            registers[number] = rows[each.entry]
             for register, value in enumerate(thread.arguments):
-                registers[row, register] = self.handles[id(value)] if isinstance(value, Shared) else value
+                registers[number, register] = self.handles[id(value)] if isinstance(value, Shared) else value
         return registers
 
     def _threads(self, loaded: list[_Loaded]) -> np.ndarray:
         threads = np.zeros((len(loaded), c.THREAD_COLUMNS), dtype=np.int64)
-        threads[:, c.PC] = [program.entry for program in loaded]
+        threads[:, c.PC] = [each.entry for each in loaded]
         threads[:, c.DAEMON] = [thread.daemon for thread in self.system.threads]
         threads[:, [c.NEXT, c.READY_NEXT, c.STACK, c.WAITS_FOR, c.BEGUN]] = -1
         threads[:, c.STEP] = c.GO
@@ -403,36 +438,33 @@ def _lay_out(objects: Objects) -> tuple[list[int], dict[int, int], list[int]]:
     size = 1
     for named in objects.shared:
         handles[id(named.value)] = size
-        size += len(field_kinds(type(named.value)))
-    memory = [0] * size
+        size += len(fields(type(named.value)))
     numbers = {id(named.value): named.number for named in objects.primitives}
-    integer_addresses: dict[tuple[int, str, int], int] = {}
-
-    def word(kind: Any, value: Any) -> int:
-        if kind in INTEGERS:
-            return int(value)
-        return numbers[id(value)] if kind in PRIMITIVES else handles[id(value)]
-
+    # By category of the field: integer, primitive, object.
+    words: tuple[Callable[[Any], int], ...] = (int, lambda lock: numbers[id(lock)], lambda other: handles[id(other)])
+    memory = [0]
+    lists: list[int] = []  # they follow the objects
+    bases: list[int] = []
     for named in objects.shared:
-        for offset, (name, kind) in enumerate(field_kinds(type(named.value)).items()):
-            address = handles[id(named.value)] + offset
-            value = getattr(named.value, name)
-            if getattr(kind, "__origin__", None) is list:
-                memory[address] = len(memory)
-                memory.append(len(value))
-                for index, element in enumerate(value):
-                    integer_addresses[id(named.value), name, index] = len(memory)
-                    memory.append(word(kind.__args__[0], element))
+        bases.append(len(memory))
+        for declared in fields(type(named.value)):
+            value = getattr(named.value, declared.name)
+            if declared.is_list:
+                memory.append(size + len(lists))
+                lists += [len(value), *map(words[declared.category], value)]
             else:
-                integer_addresses[id(named.value), name, -1] = address
-                memory[address] = word(kind, value)
-    addresses = [integer_addresses[id(integer.owner), integer.field, integer.index] for integer in objects.integers]
+                memory.append(words[declared.category](value))
+    memory += lists
+    addresses = []
+    for integer in objects.integers:
+        address = bases[integer.owner.number] + integer.offset
+        addresses.append(address if integer.index < 0 else memory[address] + 1 + integer.index)
     return memory, handles, addresses
 
 
 def _link(program: Program, entry: int, first_text: int) -> list[int]:
     """Return the program's instructions with addresses: members as offsets, targets and texts in this run's arrays."""
-    offsets = [list(field_kinds(cls)).index(name) for cls, name in program.members]
+    offsets = [[declared.name for declared in fields(cls)].index(name) for cls, name in program.members]
     code: list[int] = []
     for row, line in zip(program.code, program.lines, strict=True):
         words = list(row)

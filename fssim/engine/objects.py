@@ -6,8 +6,10 @@ declaration order, lists in order, depth first, each object once.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from fssim.errors import UserError
@@ -23,11 +25,46 @@ CATEGORIES = ("cpu", "ready", "wakeup", "device", "sleep")
 """Thread-time categories before those of the lock classes."""
 
 
-@dataclass(frozen=True, eq=False)
+class Category(enum.IntEnum):
+    """What a field is, or what its elements are."""
+
+    INTEGER = 0
+    PRIMITIVE = 1
+    OBJECT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A declared field of a `Shared` class.  `kind`: the class of the field, or of its elements if it is a list."""
+
+    name: str
+    kind: Any
+    category: Category
+    is_list: bool
+
+
+@cache
+def fields(cls: type[Shared]) -> tuple[Field, ...]:
+    """Return the fields of a class in declaration order."""
+    plan = []
+    for name, kind in field_kinds(cls).items():
+        is_list = getattr(kind, "__origin__", None) is list
+        inner = kind.__args__[0] if is_list else kind
+        if inner in INTEGERS:
+            category = Category.INTEGER
+        else:
+            category = Category.PRIMITIVE if inner in PRIMITIVES else Category.OBJECT
+        plan.append(Field(name, inner, category, is_list))
+    return tuple(plan)
+
+
+# Not frozen: a run makes thousands of these, and frozen ones take three times as long to make.
+@dataclass(slots=True, eq=False)
 class NamedObject:
-    """A `Shared` object of a run and its path name, such as "mount.files[3]"."""
+    """A `Shared` object of a run, its number in `Objects.shared` and its path name, such as "mount.files[3]"."""
 
     value: Shared
+    number: int
     name: str
 
 
@@ -39,7 +76,7 @@ class PrimitiveClass:
     kind: type[Primitive]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class NamedPrimitive:
     """A lock or counter: its canonical number, path name and the index of its class in `Objects.classes`."""
 
@@ -49,17 +86,21 @@ class NamedPrimitive:
     class_index: int
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class NamedInteger:
-    """An integer field, or element `index` of a list of integers (`index` -1: the field itself)."""
+    """An integer field, number `offset` of its owner, or element `index` of a list of integers (else `index` is -1)."""
 
-    owner: Shared
+    owner: NamedObject
+    offset: int
     field: str
     index: int
-    name: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.owner.name}.{self.field}" if self.index < 0 else f"{self.owner.name}.{self.field}[{self.index}]"
 
     def read(self) -> int:
-        value = getattr(self.owner, self.field)
+        value = getattr(self.owner.value, self.field)
         return int(value if self.index < 0 else value[self.index])
 
 
@@ -77,15 +118,6 @@ class Objects:
         """Names of locks and counters by canonical number."""
         return tuple(primitive.name for primitive in self.primitives)
 
-    def number(self) -> dict[int, int]:
-        """Return the canonical number of every lock and counter by its `id`."""
-        return {id(primitive.value): primitive.number for primitive in self.primitives}
-
-
-def parameter_names(protocol: Any) -> tuple[str, ...]:
-    """Return the names of a thread program's parameters."""
-    return tuple(name for name, _ in protocol.parameters)
-
 
 def walk(threads: Iterable[Thread]) -> Objects:
     """Find every object reachable from the threads' arguments, in canonical order.
@@ -93,62 +125,63 @@ def walk(threads: Iterable[Thread]) -> Objects:
     A root object is called after the parameter of the thread program; a second, different object under the same
     parameter name becomes "inode#2".  Errors: UserError for a field whose value does not fit its declaration.
     """
-    objects = Objects()
-    seen: set[int] = set()
+    walker = _Walker()
     root_names: dict[str, int] = {}
     for thread in threads:
-        for name, argument in zip(parameter_names(thread.protocol), thread.arguments, strict=True):
-            if isinstance(argument, Shared) and id(argument) not in seen:
+        for position, argument in enumerate(thread.arguments):
+            if isinstance(argument, Shared) and id(argument) not in walker.seen:
+                name = thread.protocol.parameters[position][0]
                 root_names[name] = count = root_names.get(name, 0) + 1
-                _walk_object(objects, seen, argument, name if count == 1 else f"{name}#{count}")
-    return objects
+                walker.visit(argument, name if count == 1 else f"{name}#{count}")
+    return walker.objects
 
 
-def _walk_object(objects: Objects, seen: set[int], root: Shared, root_name: str) -> None:
-    """Depth first without recursion, so that long chains of objects do not end in a RecursionError."""
-    stack: list[Iterator[tuple[str, Any, Any, NamedObject, str, int]]] = []
+class _Walker:
+    def __init__(self) -> None:
+        self.objects = Objects()
+        self.seen: set[int] = set()
+        self.class_indexes: dict[tuple[type, str], int] = {}
 
-    def enter(value: Shared, name: str) -> None:
-        seen.add(id(value))
-        objects.shared.append(NamedObject(value, name))
-        stack.append(_fields(objects.shared[-1]))
-
-    enter(root, root_name)
-    while stack:
-        for name, kind, value, owner, field_name, index in stack[-1]:
-            if kind in INTEGERS:
-                if type(value) is bool or not isinstance(value, int) or value not in INT64:
-                    raise UserError(f"{name} is {value!r}; it must be an integer of 64 bits")
-                objects.integers.append(NamedInteger(owner.value, field_name, index, name))
+    def visit(self, value: Shared, name: str) -> None:
+        """Add an object that has not been seen, and all that it leads to, depth first."""
+        self.seen.add(id(value))
+        owner = NamedObject(value, len(self.objects.shared), name)
+        self.objects.shared.append(owner)
+        for offset, declared in enumerate(fields(type(value))):
+            content = getattr(value, declared.name)
+            if not declared.is_list:
+                self.member(owner, offset, declared, content, -1)
                 continue
-            if not isinstance(value, kind):
-                raise UserError(f"{name} is {value!r}; it must be a {kind.__name__}")
-            if id(value) in seen:
-                continue
-            if kind not in PRIMITIVES:
-                enter(value, name)
-                break
-            seen.add(id(value))
-            primitive_class = PrimitiveClass(f"{type(owner.value).__name__}.{field_name}", kind)
-            if primitive_class not in objects.classes:
-                objects.classes.append(primitive_class)
-            class_index = objects.classes.index(primitive_class)
-            objects.primitives.append(NamedPrimitive(value, len(objects.primitives), name, class_index))
-        else:
-            stack.pop()
+            if not isinstance(content, (list, tuple)):
+                raise UserError(f"{name}.{declared.name} is {content!r}; it must be a list")
+            for index, element in enumerate(content):
+                self.member(owner, offset, declared, element, index)
 
-
-def _fields(owner: NamedObject) -> Iterator[tuple[str, Any, Any, NamedObject, str, int]]:
-    """Yield (path name, kind, value, owner, field, index) of every field, lists element by element."""
-    for field_name, kind in field_kinds(type(owner.value)).items():
-        value = getattr(owner.value, field_name)
-        if getattr(kind, "__origin__", None) is list:
-            if not isinstance(value, (list, tuple)):
-                raise UserError(f"{owner.name}.{field_name} is {value!r}; it must be a list")
-            for index, element in enumerate(value):
-                yield f"{owner.name}.{field_name}[{index}]", kind.__args__[0], element, owner, field_name, index
-        else:
-            yield f"{owner.name}.{field_name}", kind, value, owner, field_name, -1
+    def member(self, owner: NamedObject, offset: int, declared: Field, value: Any, index: int) -> None:
+        """Add a field, or an element of a list."""
+        if declared.category is Category.INTEGER:
+            named = NamedInteger(owner, offset, declared.name, index)
+            if type(value) is bool or not isinstance(value, int) or value not in INT64:
+                raise UserError(f"{named.name} is {value!r}; it must be an integer of 64 bits")
+            self.objects.integers.append(named)
+            return
+        name = f"{owner.name}.{declared.name}" if index < 0 else f"{owner.name}.{declared.name}[{index}]"
+        if not isinstance(value, declared.kind):
+            raise UserError(f"{name} is {value!r}; it must be a {declared.kind.__name__}")
+        if id(value) in self.seen:
+            return
+        if declared.category is Category.OBJECT:
+            self.visit(value, name)
+            return
+        self.seen.add(id(value))
+        key = (type(owner.value), declared.name)
+        class_index = self.class_indexes.get(key, -1)
+        if class_index < 0:
+            primitive_class = PrimitiveClass(f"{type(owner.value).__name__}.{declared.name}", declared.kind)
+            if primitive_class not in self.objects.classes:  # classes of one name in two modules are one
+                self.objects.classes.append(primitive_class)
+            self.class_indexes[key] = class_index = self.objects.classes.index(primitive_class)
+        self.objects.primitives.append(NamedPrimitive(value, len(self.objects.primitives), name, class_index))
 
 
 MODES = ("shared", "exclusive")

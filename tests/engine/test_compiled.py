@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from fssim.protocol import (
     device,
     protocol,
 )
+from fssim.protocol.bytecode import LOG_END
 from fssim.system import RunResult, System, Thread
 
 FLASH = FlashDevice(
@@ -95,6 +97,14 @@ def adds_up(file: File) -> None:
     for i in range(len(file.weights)):
         file.size += file.weights[i] * file.pages[i].number
     yield cpu(1)
+
+
+WHILE = 55
+
+
+@protocol
+def runs_for_a_while() -> None:
+    yield cpu(WHILE)
 
 
 def busy_system(threads: int = 6, ios_each: int = 20, largest: int = 9_000, **options: object) -> System:
@@ -223,3 +233,88 @@ def test_the_engine_gives_the_same_run_as_plain_python() -> None:
         [sys.executable, "-c", program], env=environment, cwd=root, check=True, capture_output=True, text=True
     ).stdout
     assert output.strip() == run(busy_system(seed=2**63)).fingerprint
+
+
+# --- leaving idle, and where stripes lie: hand-computed
+
+
+@protocol
+def one_read(file: File, before: int, offset: int) -> None:
+    yield cpu(before)
+    yield device.read(offset, 1_000)
+    yield cpu(1)
+
+
+def end_times(system: System) -> list[int]:
+    """Return when each thread ended, by number."""
+    log = run(system).log
+    assert log is not None
+    ended = {int(row[1]): int(row[0]) for row in log if row[3] == LOG_END}
+    return [ended[thread] for thread in sorted(ended)]
+
+
+@pytest.mark.parametrize(
+    ("idle_depth_ns", "excess_ns"),
+    [(0, 6_000), (5_000, 6_000 * 10_000 // 15_000)],
+)
+def test_a_thread_woken_on_an_idle_cpu_pays_for_leaving_idle(idle_depth_ns: int, excess_ns: int) -> None:
+    """Three CPUs; the homes of the threads are 0, 1 and 2; thread 2 submits last; each waits for 10,000 ns.
+
+    CPU 0 takes the interrupts and CPU 2 has submitted last, so that only thread 1 pays.
+    """
+    file = make_file()
+    system = System(
+        threads=[Thread(one_read, (file, before, 0)) for before in (10, 20, 30)],
+        host=Host(cpus=3, interrupt_ns=100, idle_exit_ns=6_000, idle_depth_ns=idle_depth_ns),
+        device=SimpleDevice(latency_ns=10_000),
+        log=True,
+    )
+    assert end_times(system) == [10 + 10_101, 20 + 10_101 + excess_ns, 30 + 10_101]
+
+
+def test_a_ready_thread_takes_its_home_cpu_or_the_lowest_free_one() -> None:
+    """Thread 2 comes to CPU 0 in its second turn: its home, CPU 0 again, is free; the excess is never paid there."""
+    file = make_file()
+    system = System(
+        threads=[Thread(one_read, (file, before, 0)) for before in (10, 50, 20)],
+        host=Host(cpus=2, interrupt_ns=100, idle_exit_ns=6_000),
+        device=SimpleDevice(latency_ns=10_000),
+        log=True,
+    )
+    # Thread 2 runs on CPU 0 from 10 to 30; thread 1, on CPU 1, submits last, at 50.
+    assert end_times(system) == [10_111, 10_151, 10_131]
+
+
+@pytest.mark.parametrize("page", [0, 5, 1_000_003, 2**40 + 7])
+def test_scattered_stripes_lie_where_the_hash_says(page: int) -> None:
+    """Two reads of different pages collide exactly when channel and chip are the same."""
+    channels = 4
+    scattered = FlashDevice(
+        channels=channels, placement="scattered", page_bytes=1_000, page_load_ns=10, channel_ps_per_byte=0,
+        channel_command_ns=7, bus_ps_per_byte=0,
+    )  # fmt: skip
+
+    def channel(number: int) -> int:
+        mixed = (number // channels * 0x9E3779B97F4A7C15) % 2**64
+        mixed ^= mixed >> 29
+        return (number + (mixed >> 8)) % 2**64 % channels
+
+    for other in range(page + 1, page + 12):
+        system = System(
+            threads=[Thread(one_read, (make_file(), 0, number * 1_000)) for number in (page, other)],
+            host=Host(cpus=2),
+            device=scattered,
+            log=True,
+        )
+        # The second page of a chip begins to load when the first is in the cache register, 10 ns later.
+        assert end_times(system)[1] == (28 if channel(page) == channel(other) else 18)
+
+
+def test_a_constant_that_is_rebound_is_seen_by_the_next_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs are kept from one run to the next."""
+    system = System(threads=[Thread(runs_for_a_while, ())], host=HOST)
+    assert run(system).time_ns == WHILE
+    monkeypatch.setitem(globals(), "WHILE", 77)
+    assert run(system).time_ns == 77
+    assert run(replace(system, constants={"WHILE": 78})).time_ns == 78
+    assert run(system).time_ns == 77
