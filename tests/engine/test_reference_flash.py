@@ -94,6 +94,18 @@ def test_stripes_alternate_between_chips_and_rotate_between_channels(engine: str
     assert done(engine, *both, **free, chips_per_channel=2) == [(100, 0), (100, 1)]
 
 
+def test_a_scattered_stripe_begins_at_a_channel_given_by_a_hash_of_its_number(engine: str) -> None:
+    def shift(stripe: int) -> int:
+        scrambled = stripe * 0x9E3779B97F4A7C15 % 2**64
+        return (scrambled ^ scrambled >> 29) >> 8
+
+    for page in (2, 4, 6, 8, 11):
+        channel = (page + shift(page // 2)) % 2**64 % 2
+        result = done(engine, (read, 0, 0, 1000), (read, 0, page * 1000, 1000), channels=2, placement="scattered")
+        # With page 0 on channel 0: side by side, or one after the other.
+        assert result == [(200, 0), (200 if channel == 1 else 300, 1)]
+
+
 def test_a_channel_serves_its_chips_in_turn(engine: str) -> None:
     # Chip 0 has two chunks of page 0, chip 1 has page 1.  Page 0 is loaded first; then it is the turn of chip 1.
     result = done(engine, (read, 0, 0, 400), (read, 0, 0, 400), (read, 0, 1000, 400), chips_per_channel=2)

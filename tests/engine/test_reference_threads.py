@@ -183,3 +183,83 @@ def test_device_latency_is_followed_by_the_interrupt_latency_without_a_switch(en
         (214, 0, "RESUME", 0),
         (214, 0, "END", 0),
     ]
+
+
+@protocol
+def read_after(box: Box, after: int):
+    yield cpu(after)
+    yield device.read(0, 512)
+
+
+DEEP = Host(cpus=2, interrupt_ns=7, idle_exit_ns=100, idle_depth_ns=50)
+SLOW_DEVICE = SimpleDevice(latency_ns=100)
+
+
+def test_a_thread_woken_by_the_device_pays_for_leaving_idle_the_more_the_longer_its_cpu_was_idle(engine: str) -> None:
+    # Thread 1 leaves CPU 1 at 0; at 100 it has been idle for 100: 100 * 100 // 150 = 66.  CPU 0 takes the interrupts.
+    result = play(engine, (read_after, 10), (read_after, 0), host=DEEP, device=SLOW_DEVICE)
+    assert times(result, "RESUME") == [(117, 0), (173, 1)]
+
+
+def test_without_a_depth_the_whole_cost_of_leaving_idle_is_paid(engine: str) -> None:
+    host = Host(cpus=2, interrupt_ns=7, idle_exit_ns=100)
+    result = play(engine, (read_after, 10), (read_after, 0), host=host, device=SLOW_DEVICE)
+    assert times(result, "RESUME") == [(117, 0), (207, 1)]
+
+
+def test_the_cpu_of_the_latest_submission_is_awake(engine: str) -> None:
+    result = play(engine, (read_after, 0), (read_after, 10), host=DEEP, device=SLOW_DEVICE)
+    assert times(result, "RESUME") == [(107, 0), (117, 1)]
+
+
+def test_a_busy_home_costs_no_idle_exit(engine: str) -> None:
+    # Thread 3 is at home on CPU 1, too, and runs there when thread 1's I/O is done; thread 0 submits last.
+    result = play(
+        engine, (read_after, 10), (read_after, 0), (compute, 0, 0), (compute, 150, 0), host=DEEP, device=SLOW_DEVICE
+    )
+    # CPU 0 has been free since 10, and thread 1 goes there at 107.
+    assert times(result, "RESUME") == [(107, 1), (117, 0)]
+
+
+def test_a_thread_whose_home_is_taken_goes_to_the_free_cpu_with_the_lowest_number(engine: str) -> None:
+    # Thread 1 sleeps from 0 to 20; thread 4, at home on CPU 1, too, runs there from 10 on.  CPU 0 is free and becomes
+    # the home of thread 1, so that its read costs no exit from idle, unlike that of thread 2 on CPU 2.
+    host = Host(cpus=3, idle_exit_ns=100)
+    result = play(
+        engine,
+        (rest, 0),
+        (sleep_then_read, 20),
+        (sleep_then_read, 21),
+        (sleep_then_read, 30),
+        (rest_then_compute, 10, 300),
+        host=host,
+        device=SLOW_DEVICE,
+    )
+    assert times(result, "RESUME") == [(10, 4), (20, 1), (21, 2), (30, 3), (120, 1), (130, 3), (221, 2)]
+
+
+@protocol
+def sleep_then_read(box: Box, nanoseconds: int):
+    yield sleep(nanoseconds)
+    yield device.read(0, 512)
+
+
+@protocol
+def rest_then_compute(box: Box, nanoseconds: int, work: int):
+    yield sleep(nanoseconds)
+    yield cpu(work)
+
+
+def test_a_cpu_that_is_handed_over_counts_as_given_up_then(engine: str) -> None:
+    # CPU 0 is kept by thread 0.  At 0 thread 1 leaves CPU 1 to thread 3, which ends at 40 without a successor: at 100
+    # CPU 1 has been idle for 60: 100 * 60 // 110 = 54.
+    result = play(
+        engine, (compute_then_read, 50), (read_after, 0), (rest, 0), (compute, 40, 0), host=DEEP, device=SLOW_DEVICE
+    )
+    assert times(result, "RESUME") == [(157, 0), (100 + 7 + 54, 1)]
+
+
+@protocol
+def compute_then_read(box: Box, work: int):
+    yield cpu(work)
+    yield device.read(0, 512)

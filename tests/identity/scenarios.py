@@ -46,12 +46,20 @@ MACHINES: dict[str, tuple[dict[str, Any], Device]] = {
         ),
     ),
     "flash": (
-        {"cpus": 8, "wakeup_ns": 1_500, "interrupt_ns": 900, "switch_ns": 500, "spin_handoff_ns": 60},
+        {
+            "cpus": 8,
+            "wakeup_ns": 1_500,
+            "interrupt_ns": 900,
+            "idle_exit_ns": 11_000,
+            "idle_depth_ns": 9_000,
+            "switch_ns": 500,
+            "spin_handoff_ns": 60,
+        },
         FlashDevice(
             channels=4,
             chips_per_channel=2,
             page_bytes=3_000,
-            channel_rotation=1,
+            placement="scattered",
             command_ns=700,
             page_load_ns=25_000,
             channel_command_ns=1_500,

@@ -17,6 +17,9 @@ from tests.identity.random_protocols import random_system
 
 MOST_PROTOCOLS = 500
 
+GIVE_UP_CPU = scheduler.Scheduler._give_up_cpu
+IDLE_EXIT_NS = scheduler.Scheduler._idle_exit_ns
+
 
 def readers_overtake_queued_writers(lock: Any, mode: int) -> bool:
     return lock._writer is None and (mode == SHARED or (lock._readers == 0 and not lock._queue))
@@ -34,14 +37,28 @@ def a_delay_of_zero_goes_before_what_is_queued(self: Any, delay: int, action: An
     self.environment.schedule(event, 0 if delay == 0 else 1, delay)
 
 
-def a_blocked_thread_leaves_its_cpu_to_the_last_that_came(self: Any) -> None:
-    if self._ready:
-        successor = self._ready.pop()
-        self._put_on_cpu(successor)
-        self.run_after(successor, 0)
-    else:
-        self._free_cpus += 1
-        self._busy.change(self.simulation.now, -1)
+def a_blocked_thread_leaves_its_cpu_to_the_last_that_came(self: Any, thread: Any) -> None:
+    self._ready.rotate(1)
+    GIVE_UP_CPU(self, thread)
+
+
+def a_cpu_that_is_handed_over_has_not_been_given_up(self: Any, thread: Any) -> None:
+    idle_since = thread.home.idle_since
+    GIVE_UP_CPU(self, thread)
+    if not thread.home.is_free:
+        thread.home.idle_since = idle_since
+
+
+def the_interrupted_cpu_may_be_asleep(self: Any, home: Any) -> int:
+    number, home.number = home.number, 1
+    try:
+        return IDLE_EXIT_NS(self, home)
+    finally:
+        home.number = number
+
+
+def submissions_do_not_keep_a_cpu_awake(self: Any, thread: Any) -> None:
+    return None
 
 
 def spinners_go_on_when_the_owner_stops(lock: Any, thread: Any) -> None:
@@ -117,6 +134,9 @@ FAULTS: list[tuple[type, str, Callable[..., Any]]] = [
     (locks.FifoRWLock, "_wake_readers", one_reader_is_woken_instead_of_the_run),
     (simulation.Simulation, "schedule", a_delay_of_zero_goes_before_what_is_queued),
     (scheduler.Scheduler, "_give_up_cpu", a_blocked_thread_leaves_its_cpu_to_the_last_that_came),
+    (scheduler.Scheduler, "_give_up_cpu", a_cpu_that_is_handed_over_has_not_been_given_up),
+    (scheduler.Scheduler, "_idle_exit_ns", the_interrupted_cpu_may_be_asleep),
+    (scheduler.Scheduler, "submits", submissions_do_not_keep_a_cpu_awake),
     (spinning.BargingMutex, "owner_stops", spinners_go_on_when_the_owner_stops),
     (spinning.SpinningRWLock, "owner_stops", spinners_go_on_when_the_owner_stops),
     (spinning.SpinningRWLock, "_has_waited_long", nobody_ever_waits_long),

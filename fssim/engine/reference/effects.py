@@ -236,6 +236,7 @@ class Interpreter:
         self._check_may_sleep(thread)
         self._simulation.log(thread, OPCODES[name], NO_OBJECT, length)
         thread.then = self.go_on_after_wait
+        self._scheduler.submits(thread)
         self.device.submit(Request(thread, name == "WRITE", offset, length))
         self._scheduler.block(thread, self._statistics.device)
         return WAITS

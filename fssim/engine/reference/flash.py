@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from fssim.engine.random import GOLDEN, MASK
 from fssim.engine.reference.devices import Completion, Request
 from fssim.engine.reference.simulation import Due, Simulation
 from fssim.engine.reference.statistics import Occupancy, Reservations, Resource
@@ -150,9 +151,16 @@ class FlashStorage:
             at = page_end
 
     def _chip_of(self, page: int) -> Chip:
-        stripe = page // self._parameters.channels
-        channel = (page + stripe * self._parameters.channel_rotation) % self._parameters.channels
-        return self._channels[channel].chips[stripe % self._parameters.chips_per_channel]
+        """Pages go to the channels in turn; `placement` says where each stripe of them begins."""
+        parameters = self._parameters
+        stripe = page // parameters.channels
+        if parameters.placement == "rotated":
+            shift = stripe * parameters.channel_rotation
+        else:
+            scrambled = (stripe * GOLDEN) & MASK
+            shift = (scrambled ^ (scrambled >> 29)) >> 8
+        channel = self._channels[((page + shift) & MASK) % parameters.channels]
+        return channel.chips[stripe % parameters.chips_per_channel]
 
     def _step_chip(self, chip: Chip) -> None:
         """Offer the chip's first chunk to the channel, and load the next page that is needed."""

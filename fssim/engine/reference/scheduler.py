@@ -3,26 +3,39 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 
 from fssim.engine.reference.simulation import Due, Simulation
 from fssim.engine.reference.statistics import Category, Occupancy, Statistics
 from fssim.engine.reference.thread import SimThread, State
 
 
+@dataclass(slots=True, eq=False)
+class Cpu:
+    """A processor.  `idle_since`: the instant at which it was last given up, also if another thread got it at once."""
+
+    number: int
+    is_free: bool = True
+    idle_since: int = 0
+
+
 class Scheduler:
-    """Gives CPUs to threads, first come, first served."""
+    """Gives CPUs to threads, first come, first served; a thread goes to its home, the CPU it last held, if free."""
 
     def __init__(self, simulation: Simulation, statistics: Statistics) -> None:
         self.simulation = simulation
         self.statistics = statistics
         self._host = simulation.host
-        self._free_cpus = simulation.host.cpus
+        self._cpus = [Cpu(number) for number in range(simulation.host.cpus)]
+        # The device's driver runs where the latest submission was made.
+        self._submission_cpu: Cpu | None = None
         self._ready: deque[SimThread] = deque()
         self._busy = Occupancy()
         statistics.resources["cpu"] = (self._busy, simulation.host.cpus)
 
     def start(self, thread: SimThread) -> None:
         """Bring a new thread to the READY event; `thread.then` is its beginning."""
+        thread.home = self._cpus[thread.number % len(self._cpus)]
         self.statistics.enter(thread, self.statistics.wakeup, self.simulation.now)
         self.simulation.schedule(0, self._on_ready, thread)
 
@@ -35,7 +48,7 @@ class Scheduler:
         self._stop_owning(thread)
         thread.state = State.BLOCKED
         self.statistics.enter(thread, category, self.simulation.now)
-        self._give_up_cpu()
+        self._give_up_cpu(thread)
 
     def spin(self, thread: SimThread, category: Category) -> None:
         """The thread waits without giving up its CPU."""
@@ -57,7 +70,11 @@ class Scheduler:
     def interrupt(self, thread: SimThread) -> None:
         """Wake a thread whose device I/O is done."""
         self.statistics.enter(thread, self.statistics.wakeup, self.simulation.now)
-        self._ready_after(thread, self._host.interrupt_ns)
+        self._ready_after(thread, self._host.interrupt_ns + self._idle_exit_ns(thread.home))
+
+    def submits(self, thread: SimThread) -> None:
+        """The thread, which runs, is about to hand a request to the device."""
+        self._submission_cpu = thread.home
 
     def sleep(self, thread: SimThread, duration_ns: int) -> None:
         """Block the thread and wake it after a time."""
@@ -69,7 +86,7 @@ class Scheduler:
         """The thread is gone and leaves its CPU."""
         thread.state = State.ENDED
         self.statistics.enter(thread, None, self.simulation.now)
-        self._give_up_cpu()
+        self._give_up_cpu(thread)
 
     def may_be_preempted(self, thread: SimThread) -> bool:
         """True if the thread's time slice is used up and another thread wants the CPU."""
@@ -84,7 +101,16 @@ class Scheduler:
         """Send the thread to the tail of the ready queue, whose head gets its CPU."""
         self._stop_owning(thread)
         self._join_ready_queue(thread)
-        self._give_up_cpu()
+        self._give_up_cpu(thread)
+
+    def _idle_exit_ns(self, home: Cpu) -> int:
+        """What it takes to bring a CPU out of idle; the longer it has been idle, the deeper it sleeps."""
+        full_ns, depth_ns = self._host.idle_exit_ns, self._host.idle_depth_ns
+        # CPU 0 takes the interrupts, and so is awake.
+        if not full_ns or not home.is_free or home.number == 0 or home is self._submission_cpu:
+            return 0
+        idle_ns = self.simulation.now - home.idle_since
+        return full_ns * idle_ns // (idle_ns + depth_ns) if depth_ns else full_ns
 
     def _ready_after(self, thread: SimThread, latency_ns: int) -> None:
         if self._host.wakeup_spread_ns:
@@ -93,13 +119,14 @@ class Scheduler:
 
     def _on_ready(self, event: Due[SimThread]) -> None:
         thread = event.value
-        if self._free_cpus:
-            self._free_cpus -= 1
-            self._busy.change(self.simulation.now, +1)
-            self._put_on_cpu(thread)
-            self._run(thread)
-        else:
+        cpu = thread.home if thread.home.is_free else next((cpu for cpu in self._cpus if cpu.is_free), None)
+        if cpu is None:
             self._join_ready_queue(thread)
+            return
+        cpu.is_free = False
+        self._busy.change(self.simulation.now, +1)
+        self._put_on_cpu(thread, cpu)
+        self._run(thread)
 
     def _on_run(self, event: Due[SimThread]) -> None:
         self._run(event.value)
@@ -117,18 +144,21 @@ class Scheduler:
         self.statistics.enter(thread, self.statistics.ready, self.simulation.now)
         self._ready.append(thread)
 
-    def _put_on_cpu(self, thread: SimThread) -> None:
+    def _put_on_cpu(self, thread: SimThread, cpu: Cpu) -> None:
+        thread.home = cpu
         thread.state = State.RUNNING
         thread.on_cpu_since = self.simulation.now
         self.statistics.enter(thread, self.statistics.cpu, self.simulation.now)
 
-    def _give_up_cpu(self) -> None:
+    def _give_up_cpu(self, thread: SimThread) -> None:
+        cpu = thread.home
+        cpu.idle_since = self.simulation.now
         if self._ready:
             successor = self._ready.popleft()
-            self._put_on_cpu(successor)
+            self._put_on_cpu(successor, cpu)
             self.run_after(successor, 0)
         else:
-            self._free_cpus += 1
+            cpu.is_free = True
             self._busy.change(self.simulation.now, -1)
 
     @staticmethod

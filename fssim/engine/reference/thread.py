@@ -12,6 +12,7 @@ from fssim.engine import random
 if TYPE_CHECKING:
     from fssim.engine.reference.counters import WaitedCounter
     from fssim.engine.reference.locks import Lock
+    from fssim.engine.reference.scheduler import Cpu
     from fssim.engine.reference.statistics import Category
     from fssim.protocol.language import Effect
 
@@ -43,6 +44,7 @@ class SimThread:
         "daemon",
         "generator",
         "held",
+        "home",
         "io_since",
         "must_switch",
         "number",
@@ -61,6 +63,7 @@ class SimThread:
         self.daemon = daemon
         self.generator = generator
         self.state = State.BLOCKED
+        self.home: Cpu  # set when the thread starts
         self.then: Callable[[SimThread], None] = _nothing_to_do
         self.must_switch = False
         self.on_cpu_since = 0
