@@ -34,7 +34,7 @@ from fssim.errors import (
 )
 from fssim.machine.device import Device, FlashDevice, SimpleDevice
 from fssim.machine.host import Host
-from fssim.protocol import Protocol, check_constants
+from fssim.protocol import Protocol
 from fssim.protocol.bytecode import OPCODE_NAMES, OPERANDS, Program
 from fssim.protocol.language import Counter, Primitive, RWLock, Shared, SpinLock
 from fssim.system import RunResult, System
@@ -174,7 +174,6 @@ class _Run:
                 code += _link(program, len(code), len(self.texts))
                 self.texts += program.texts
             loaded.append(by_key[key])
-        check_constants([each.program for each in by_key.values()], system.constants)
         return code, loaded
 
     def _registers(self, loaded: list[_Loaded]) -> np.ndarray:
