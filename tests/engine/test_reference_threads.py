@@ -250,7 +250,7 @@ def rest_then_compute(box: Box, nanoseconds: int, work: int):
     yield cpu(work)
 
 
-def test_a_cpu_that_is_handed_over_counts_as_given_up_then(engine: str) -> None:
+def test_a_cpu_is_idle_since_the_last_thread_left_it(engine: str) -> None:
     # CPU 0 is kept by thread 0.  At 0 thread 1 leaves CPU 1 to thread 3, which ends at 40 without a successor: at 100
     # CPU 1 has been idle for 60: 100 * 60 // 110 = 54.
     result = play(

@@ -7,7 +7,7 @@ fault.  All delays come from a small set with 0 in it, so that events at the sam
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 
 from fssim.machine.device import Device, FlashDevice, SimpleDevice
@@ -370,7 +370,7 @@ def _program(random: Random, number: int, files: int, subs: list[_Sub], daemon: 
         body = f"for turn in range(turns):\n{_indent(body)}"
     return (
         f"@protocol\ndef program_{number}(mount: Mount, near: File, far: File, turns: int):\n"
-        f"    x = turns % 3\n    y = 0\n{_indent(body)}\n    near.pages = near.pages + x + y\n\n"
+        f"    x = turns % (WAY + 1)\n    y = SLOW // 500_000\n{_indent(body)}\n    near.pages = near.pages + x + y\n\n"
     )
 
 
@@ -470,6 +470,7 @@ def random_system(random: Random) -> RandomSystem:
     constants = {"WAY": random.choice((2, 3)), "SLOW": random.choice(SLOWNESS)}
     system = System(
         threads=threads,
+        constants=constants,
         host=random_host(random),
         device=random_device(random),
         seed=random.randrange(2**31),
@@ -481,6 +482,4 @@ def random_system(random: Random) -> RandomSystem:
         log=True,
         ghosts=random.randrange(4) == 0,
     )
-    text = source.removeprefix(HEADER)
-    used = {name: value for name, value in constants.items() if name in text}
-    return RandomSystem(replace(system, constants=used), source)
+    return RandomSystem(system, source)

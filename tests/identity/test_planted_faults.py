@@ -42,13 +42,6 @@ def a_blocked_thread_leaves_its_cpu_to_the_last_that_came(self: Any, thread: Any
     GIVE_UP_CPU(self, thread)
 
 
-def a_cpu_that_is_handed_over_has_not_been_given_up(self: Any, thread: Any) -> None:
-    idle_since = thread.home.idle_since
-    GIVE_UP_CPU(self, thread)
-    if not thread.home.is_free:
-        thread.home.idle_since = idle_since
-
-
 def the_interrupted_cpu_may_be_asleep(self: Any, home: Any) -> int:
     number, home.number = home.number, 1
     try:
@@ -134,7 +127,6 @@ FAULTS: list[tuple[type, str, Callable[..., Any]]] = [
     (locks.FifoRWLock, "_wake_readers", one_reader_is_woken_instead_of_the_run),
     (simulation.Simulation, "schedule", a_delay_of_zero_goes_before_what_is_queued),
     (scheduler.Scheduler, "_give_up_cpu", a_blocked_thread_leaves_its_cpu_to_the_last_that_came),
-    (scheduler.Scheduler, "_give_up_cpu", a_cpu_that_is_handed_over_has_not_been_given_up),
     (scheduler.Scheduler, "_idle_exit_ns", the_interrupted_cpu_may_be_asleep),
     (scheduler.Scheduler, "submits", submissions_do_not_keep_a_cpu_awake),
     (spinning.BargingMutex, "owner_stops", spinners_go_on_when_the_owner_stops),

@@ -25,7 +25,8 @@ from fssim.engine.reference.thread import SimThread, State
 from fssim.errors import Deadlock, RunError
 from fssim.machine.device import Device, SimpleDevice
 from fssim.machine.host import Host
-from fssim.protocol import language
+from fssim.protocol import check_constants, language
+from fssim.protocol.language import Shared
 from fssim.system import RunResult, System, Thread
 
 LOCK_KINDS: dict[type[language.Primitive], dict[str, type[Lock]]] = {
@@ -46,6 +47,7 @@ class _Run:
         self.system = system
         template = _own_copy(system.threads)
         self.objects: Objects = walk(template)
+        _check_programs(template, system)
         self.threads = [_make_thread(number, thread, system) for number, thread in enumerate(template)]
         self.simulation = Simulation(system.host, system.seed, system.log)
         self.statistics = Statistics(
@@ -148,6 +150,19 @@ def _own_copy(threads: Sequence[Thread]) -> list[Thread]:
     """Copy the shared objects, so that the template stays as it is; what threads share they share in the copy."""
     copies: list[tuple[Any, ...]] = copy.deepcopy([thread.arguments for thread in threads])
     return [replace(thread, arguments=arguments) for thread, arguments in zip(threads, copies, strict=True)]
+
+
+def _check_programs(threads: Sequence[Thread], system: System) -> None:
+    """Refuse what the compiled engine refuses: arguments of the wrong kind, constants that no program uses."""
+    kinds = {
+        (thread.protocol, tuple(type(value) if isinstance(value, Shared) else int for value in thread.arguments))
+        for thread in threads
+    }
+    programs = [
+        protocol.compile(arguments, system.constants, system.host.path_ns, system.ghosts)
+        for protocol, arguments in kinds
+    ]
+    check_constants(programs, system.constants)
 
 
 def _make_thread(number: int, thread: Thread, system: System) -> SimThread:

@@ -12,7 +12,7 @@ from fssim.engine.reference.thread import SimThread, State
 
 @dataclass(slots=True, eq=False)
 class Cpu:
-    """A processor.  `idle_since`: the instant at which it was last given up, also if another thread got it at once."""
+    """A processor.  `idle_since`: the instant at which it was last given up."""
 
     number: int
     is_free: bool = True
