@@ -7,7 +7,7 @@ names the nearest valid one: a parameter that is silently ignored would be worse
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,9 +26,10 @@ T = TypeVar("T")
 class Calibration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where fitted parameters come from, and how well the data determine them.
 
-    `fitted_to`: the tables of the fit, relative to `experiments/`.  `command`: what to run to get them again.
-    `loss`: the value of `loss_definition` at the optimum.  `standard_error`: relative standard error by parameter, the
-    key as in the profile ("device.page_load_ns").  `unidentified`: parameters that the tables do not determine.
+    `fitted_to`: the tables of the fit, relative to `experiments/`, with their patterns in parentheses.  `command`: what
+    to run to get them again.  `loss`: the value of `loss_definition` at the optimum.  `standard_error`: relative
+    standard error by parameter, the key as in the profile ("device.page_load_ns").  `unidentified`: parameters that the
+    tables do not determine.
     """
 
     fitted_to: list[str]
@@ -117,6 +118,14 @@ def machine_as_plain(machine: Machine) -> dict[str, Any]:
     )
     plain: dict[str, Any] = msgspec.to_builtins(profile)
     return {key: value for key, value in plain.items() if value is not None}
+
+
+def parameter(plain: Mapping[str, Any], key: str) -> Any:
+    """Return the value that a dotted key such as "device.page_load_ns" has in a profile as plain data, None if none."""
+    value: Any = plain
+    for name in key.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
 
 
 def load_device(given: str) -> Device:

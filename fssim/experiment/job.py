@@ -11,13 +11,14 @@ from pathlib import Path
 import msgspec
 
 from fssim import resources
+from fssim.atomic import Folder, write_text
 from fssim.engine import ENGINES
 from fssim.errors import UserError, nearest
 from fssim.experiment.analysis import analyse
 from fssim.experiment.cells import versions
 from fssim.experiment.definition import Experiment, load_experiment
 from fssim.experiment.figures import draw, figure_tasks
-from fssim.experiment.output import Folder, results_csv, results_json, write_text
+from fssim.experiment.output import results_csv, results_json
 from fssim.experiment.progress import show_progress
 from fssim.experiment.report import Report
 from fssim.experiment.runner import Outcome, plan, run_cells, warm_up, workers

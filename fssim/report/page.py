@@ -13,7 +13,7 @@ from fssim.experiment.definition import as_plain
 from fssim.experiment.report import Report, size_text, summary
 from fssim.experiment.tables import Key
 from fssim.experiment.terminal import errors_text
-from fssim.profile import machine_as_plain
+from fssim.profile import machine_as_plain, parameter
 from fssim.report.lock_stat import compact_lock_stat
 
 
@@ -209,6 +209,27 @@ def _locks(report: Report) -> Iterable[str]:
         yield f"<h3>{escape(breakdown.filesystem)}</h3><pre>{escape(compact_lock_stat(locks))}</pre>"
 
 
+def _fit(report: Report) -> Iterable[str]:
+    """Every fitted parameter with its standard error; those that the data do not determine are marked."""
+    calibration = report.experiment.machine.calibration
+    if calibration is None:
+        return
+    plain = machine_as_plain(report.experiment.machine)
+    rows = []
+    for key, error in calibration.standard_error.items():
+        unknown = key in calibration.unidentified
+        note = '<span class="bad">not determined by the data</span>' if unknown else f"± {100 * error:.1f} %"
+        rows.append(f'<tr><td class="left">{escape(key)}</td><td>{parameter(plain, key)}</td><td>{note}</td></tr>')
+    head = '<tr><th class="left">parameter</th><th>value</th><th>standard error</th></tr>'
+    yield "<h2>The machine's fitted parameters</h2>"
+    yield f"<p>Fitted to {escape('; '.join(calibration.fitted_to))}. "
+    yield f"Loss {calibration.loss:g}: {escape(calibration.loss_definition)}. Fit it again with</p>"
+    yield f"<pre>{escape(calibration.command)}</pre>"
+    if calibration.note:
+        yield f"<p>{escape(calibration.note)}</p>"
+    yield f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>'
+
+
 def _configuration(report: Report) -> Iterable[str]:
     yield "<h2>How to get this again</h2>"
     yield f"<pre>{escape(report.command)}</pre>"
@@ -217,6 +238,7 @@ def _configuration(report: Report) -> Iterable[str]:
     found = ", ".join(f"{name} {version}" for name, version in report.versions.items())
     seed = report.experiment.definition.run.seed
     yield f'<p class="faint">Seed {seed}, engine {escape(report.engine)}; {escape(found)}.</p>'
+    yield from _fit(report)
     for title, plain in (
         ("Machine", machine_as_plain(report.experiment.machine)),
         ("Experiment", as_plain(report.experiment.definition)),

@@ -97,6 +97,7 @@ def test_the_page_needs_no_network_and_starts_with_the_summary(finished: Finishe
     assert "missed" in page
     assert page.count("<figure") == page.count("data:image/svg+xml;base64,") >= 8
     assert "python -m fssim.experiment dio_read_lock" in page
+    assert "<td>20000</td><td>± 10.0 %</td>" in page  # device.latency_ns of the test's machine, with its error
 
 
 def test_the_terminal_report_has_everything_in_the_order_of_interest(finished: Finished) -> None:
