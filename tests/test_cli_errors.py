@@ -98,6 +98,19 @@ def test_ctrl_c_ends_the_real_process_with_130_and_one_line(tmp_path: Path) -> N
     assert err.count("\n") <= 1
 
 
+def test_a_reader_that_stops_early_does_not_cost_the_results(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "fssim.experiment", *RUN, "--threads", "1,4", "--out", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert process.wait(timeout=120) == 0
+    assert (tmp_path / "results.json").exists()
+    assert (tmp_path / "report.html").exists()
+
+
 def _children(pid: int) -> str:
     file = Path(f"/proc/{pid}/task/{pid}/children")
     return file.read_text() if file.exists() else ""

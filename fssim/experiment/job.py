@@ -87,8 +87,10 @@ def run_job(
         )
         figures = figure_tasks(report, tasks)
         drawn = pool.run_all(draw, figures)  # in the other processes, while this one prints and writes
-        print_report(report, folder.path)
-        _write(report, folder, csv_file, json_file)
+        try:
+            _write(report, folder, csv_file, json_file)
+        finally:  # a full disk or Ctrl-C must not lose what was computed
+            print_report(report, folder.path)
         _write_figures(report, folder, [figure.name for figure in figures], drawn)
     if outcome.interrupted:
         return 130

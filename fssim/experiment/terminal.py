@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -23,9 +25,18 @@ SMALLEST_WIDTH = 100  # the matrices need it; a narrower terminal breaks lines i
 WIDTH_WITHOUT_TERMINAL = 120  # a pipe or a log file has no width
 
 
+class _Terminal(Console):
+    """A console that falls silent when its reader, such as `head`, has seen enough: the results are still written."""
+
+    def on_broken_pipe(self) -> None:
+        """Send what is still to come nowhere."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def print_report(report: Report, folder: Path) -> None:
     """Print everything, in the order in which a person wants to know it."""
-    console = Console()
+    console = _Terminal()
     console.width = max(console.width, SMALLEST_WIDTH) if console.is_terminal else WIDTH_WITHOUT_TERMINAL
     console.print(_summary(report))
     for section in (_matrices, _ratios, _comparisons, _calibration, _breakdown):
