@@ -25,7 +25,7 @@ from fssim.engine.reference.thread import SimThread, State
 from fssim.errors import Deadlock, RunError
 from fssim.machine.device import Device, SimpleDevice
 from fssim.machine.host import Host
-from fssim.protocol import check_constants, language
+from fssim.protocol import language
 from fssim.protocol.language import Shared
 from fssim.system import RunResult, System, Thread
 
@@ -153,16 +153,13 @@ def _own_copy(threads: Sequence[Thread]) -> list[Thread]:
 
 
 def _check_programs(threads: Sequence[Thread], system: System) -> None:
-    """Refuse what the compiled engine refuses: arguments of the wrong kind, constants that no program uses."""
+    """Refuse what the compiled engine refuses: arguments of the wrong kind, operations that are not bound."""
     kinds = {
         (thread.protocol, tuple(type(value) if isinstance(value, Shared) else int for value in thread.arguments))
         for thread in threads
     }
-    programs = [
+    for protocol, arguments in kinds:
         protocol.compile(arguments, system.constants, system.host.path_ns, system.ghosts)
-        for protocol, arguments in kinds
-    ]
-    check_constants(programs, system.constants)
 
 
 def _make_thread(number: int, thread: Thread, system: System) -> SimThread:
