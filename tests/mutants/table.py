@@ -57,7 +57,7 @@ COMPILED_MUTANTS = (
     # rwlock "fifo"
     in_compiled(
         "one reader is woken instead of the run",
-        ("        while reader_is_first(a, number):\n", "        if True:\n"),
+        ("        while reader_is_first(a.threads, a.locks, number):\n", "        if True:\n"),
         by=test_fifo_rwlock.test_a_run_of_readers_is_admitted_together_and_no_later_one,
     ),
     in_compiled(
@@ -71,7 +71,7 @@ COMPILED_MUTANTS = (
     in_compiled(
         "a try gets past queued waiters",
         (
-            "if can_take(a, number, mode):\n                        take(",
+            "if can_take(a.locks, number, mode):\n                        take(",
             "if locks[number, WRITER] < 0:\n                        take(",
         ),
         by=test_fifo_rwlock.test_no_try_gets_past_a_queued_writer,
@@ -137,7 +137,7 @@ COMPILED_MUTANTS = (
     ),
     in_compiled(
         "the spinner is drawn from another thread's stream",
-        ("next_draw(a, releaser) >> S32", "next_draw(a, lock[SPINNER_HEAD]) >> S32"),
+        ("next_draw(a.threads, a.streams, releaser)", "next_draw(a.threads, a.streams, lock[SPINNER_HEAD])"),
         by=test_barging_mutex.test_which_spinner_gets_the_mutex_is_drawn_from_the_releasers_stream,
         seed=1,
     ),
@@ -149,7 +149,7 @@ COMPILED_MUTANTS = (
     ),
     in_compiled(
         "spinners spin on when the owner sleeps",
-        ("owner_stops_running(a, now, thread)\n            give_cpu(a, now)\n", "give_cpu(a, now)\n"),
+        ("owner_stops_running(a, now, thread)\n            give_cpu(", "give_cpu("),
         by=test_every_kind.test_spinners_go_to_sleep_when_the_owner_does,
         kind=SPINNING_RWLOCK,
     ),
@@ -247,8 +247,8 @@ COMPILED_MUTANTS = (
     in_compiled(
         "the wake-up latency is drawn from another thread's stream",
         (
-            "latency += exponential(a.table, next_draw(a, thread), spread)",
-            "latency += exponential(a.table, next_draw(a, thread - 1), spread)",
+            "latency += exponential(a.table, next_draw(a.threads, a.streams, thread), spread)",
+            "latency += exponential(a.table, next_draw(a.threads, a.streams, thread - 1), spread)",
         ),
         by=test_scheduling.test_the_latency_of_a_wakeup_is_drawn_from_the_stream_of_the_thread_that_is_woken,
         seed=1,
@@ -260,8 +260,8 @@ COMPILED_MUTANTS = (
             "    complete_request(a, now, request)\n    head = control[DEVICE_HEAD]\n",
         ),
         (
-            "        level(a, now, SLOTS, NOTHING)\n    complete_request(a, now, request)\n",
-            "        level(a, now, SLOTS, NOTHING)\n",
+            "        level(a.resources, now, SLOTS, NOTHING)\n    complete_request(a, now, request)\n",
+            "        level(a.resources, now, SLOTS, NOTHING)\n",
         ),
         by=test_scheduling.test_a_completion_gives_its_slot_on_before_it_wakes_its_thread,
     ),
@@ -280,7 +280,7 @@ COMPILED_MUTANTS = (
     ),
     in_compiled(
         "a thread may acquire what it holds",
-        ("elif find_held(a, thread, number) >= 0:", "elif False:"),
+        ("elif find_held(a.threads, a.held, thread, number) >= 0:", "elif False:"),
         by=test_errors.test_acquire_of_a_lock_that_is_held_already,
         kind=FIFO_RWLOCK,
     ),
