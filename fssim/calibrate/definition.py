@@ -53,7 +53,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Calibration:
-    """A calibration ready to run.  `raw` is the machine profile as plain data: fixed values, and where the fit starts."""
+    """A calibration ready to run.  `raw`: the machine profile as plain data, fixed values and where the fit starts."""
 
     name: str
     definition: Definition

@@ -3,7 +3,8 @@
 The residuals are the logarithms of predicted over measured IOPS.  Every evaluation uses the same random numbers, so
 that the prediction is a nearly smooth function of the parameters; derivatives are taken over steps of a few per cent,
 wide enough to step over what is left of the noise.  The optimiser is scipy's trust-region least squares on the
-logarithms of the parameters, with the soft L1 loss: a cell that the model cannot explain does not drag the others along.
+logarithms of the parameters, with the soft L1 loss: a cell that the model cannot explain does not drag the others
+along.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ from fssim.profile import Machine
 if TYPE_CHECKING:
     import numpy as np
 
-STEP = 0.04  # of a parameter's logarithm, for derivatives
+FIRST_STEP = 0.1  # length of the optimiser's first step, in logarithms
+STEP = 0.04  # of a parameter's logarithm, for the derivatives that lead the optimiser
+WIDE_STEP = 0.1  # and for those of the standard errors: steps over the noise, and the loss is flat enough
+REPLICATIONS = 4  # seeds of the derivatives for the standard errors
 UNIDENTIFIED = 0.25  # relative standard error above which a parameter counts as not determined by the data
 FAILED = 3.0  # residual of a cell whose run ends in an error: far worse than any prediction
 
@@ -74,7 +78,7 @@ class Fitter:
             groups[cell.filesystem, cell.key.pattern, cell.key.block_size_bytes].append(number)
         self.groups = list(groups.values())
 
-    def residuals(self, candidates: Sequence[Sequence[float]]) -> list[np.ndarray]:
+    def residuals(self, candidates: Sequence[Sequence[float]], seed: int | None = None) -> list[np.ndarray]:
         """Return log(predicted / measured) by cell, for each candidate: its parameters' values."""
         import numpy as np
 
@@ -82,7 +86,7 @@ class Fitter:
         machines = [self.calibration.machine_with(list(values)) for values in candidates]
         jobs = [(c, group) for c in range(len(candidates)) for group in self.groups]
         work = [
-            (k, _Group(machines[c], tuple(self._task(machines[c], n) for n in group)))
+            (k, _Group(machines[c], tuple(self._task(machines[c], n, seed) for n in group)))
             for k, (c, group) in enumerate(jobs)
         ]
         out = [np.full(len(measured), FAILED) for _ in candidates]
@@ -99,13 +103,16 @@ class Fitter:
         machine = self.calibration.machine_with(list(values))
         return [self._task(machine, number) for number in range(len(self.calibration.cells))]
 
-    def _task(self, machine: Machine, number: int) -> Task:
+    def _task(self, machine: Machine, number: int, seed: int | None = None) -> Task:
         cell: Cell = self.calibration.cells[number]
         run = self.calibration.definition.run
         ios, warmup_ios = length_of_run(run.ios, run.ios_per_thread, run.warmup_fraction, cell.key.threads)
-        return Task(cell.filesystem, cell.key, machine, self.seed, ios, warmup_ios, "compiled")
+        chosen = self.seed if seed is None else seed
+        return Task(cell.filesystem, cell.key, machine, chosen, ios, warmup_ios, "compiled")
 
-    def jacobian(self, logarithms: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    def jacobian(
+        self, logarithms: np.ndarray, low: np.ndarray, high: np.ndarray, seed: int | None = None, step: float = STEP
+    ) -> np.ndarray:
         """Return the derivatives of the residuals by the parameters' logarithms, by central differences."""
         import numpy as np
 
@@ -113,10 +120,10 @@ class Fitter:
         for k in range(len(logarithms)):
             for sign in (-1, 1):
                 point = logarithms.copy()
-                point[k] = min(max(point[k] + sign * STEP, low[k]), high[k])
+                point[k] = min(max(point[k] + sign * step, low[k]), high[k])
                 points.append(np.exp(point))
                 widths.append(point[k])
-        found = self.residuals(points)
+        found = self.residuals(points, seed)
         columns = [
             (found[2 * k + 1] - found[2 * k]) / (widths[2 * k + 1] - widths[2 * k]) for k in range(len(logarithms))
         ]
@@ -135,16 +142,20 @@ class Fitter:
         for number, start in enumerate(self._starts(low, high)):
             self.progress(f"start {number + 1} of {definition.starts}")
 
-            def residuals(logarithms: np.ndarray) -> np.ndarray:
-                found = self.residuals([np.exp(logarithms)])[0]
+            # From zero and in units of FIRST_STEP, so that the trust region begins with a small step.
+            def at(moves: np.ndarray, start: np.ndarray = start) -> np.ndarray:
+                return start + FIRST_STEP * moves
+
+            def residuals(moves: np.ndarray, at: Callable[[np.ndarray], np.ndarray] = at) -> np.ndarray:
+                found = self.residuals([np.exp(at(moves))])[0]
                 self.progress(f"mean absolute error {100 * abs(found).mean():.3f} %  ({self.evaluations} evaluations)")
                 return found
 
             solution = least_squares(
                 residuals,
-                start,
-                jac=lambda logarithms: self.jacobian(logarithms, low, high),
-                bounds=(low - 1e-9, high + 1e-9),
+                np.zeros(len(start)),
+                jac=lambda moves, at=at: FIRST_STEP * self.jacobian(at(moves), low, high),
+                bounds=((low - start) / FIRST_STEP - 1e-9, (high - start) / FIRST_STEP + 1e-9),
                 loss="soft_l1",
                 f_scale=scale,
                 xtol=1e-4,
@@ -152,14 +163,17 @@ class Fitter:
                 max_nfev=most_iterations,
             )
             if best is None or solution.cost < best.cost:
-                best = solution
+                best, best_at = solution, at(solution.x)
         assert best is not None
-        jacobian = self.jacobian(best.x, low, high)
-        residual = self.residuals([np.exp(best.x)])[0]
+        residual = self.residuals([np.exp(best_at)])[0]
+        jacobians = []
+        for replication in range(REPLICATIONS):
+            self.progress(f"standard errors: replication {replication + 1} of {REPLICATIONS}")
+            jacobians.append(self.jacobian(best_at, low, high, seed=self.seed + 1 + replication, step=WIDE_STEP))
         return Fit(
-            values=tuple(float(value) for value in np.exp(best.x)),
+            values=tuple(float(value) for value in np.exp(best_at)),
             residuals=residual,
-            standard_error=tuple(float(error) for error in standard_errors(jacobian, residual, scale)),
+            standard_error=tuple(float(error) for error in standard_errors(jacobians, residual, scale)),
             evaluations=self.evaluations,
         )
 
@@ -178,22 +192,32 @@ def _numbered(item: tuple[int, _Group]) -> tuple[int, list[float]]:
     return item[0], _predict(item[1])
 
 
-def standard_errors(jacobian: np.ndarray, residuals: np.ndarray, scale: float) -> np.ndarray:
-    """Return the standard errors of a robust least-squares fit, one a column of the Jacobian.
+def standard_errors(jacobians: Sequence[np.ndarray], residuals: np.ndarray, scale: float) -> np.ndarray:
+    """Return the relative standard errors of a robust least-squares fit, one a parameter.
 
+    `jacobians`: derivatives (cells, parameters) of the residuals by the parameters' logarithms, each from other seeds.
     Covariance: s^2 (J' W J)^-1 with the weights W of the soft L1 loss at the optimum and s^2 the weighted residual
-    variance.  The residuals are mostly what the model cannot explain, not measurement noise, so this is the spread that
-    a comparable set of cells would give, not the repeatability of the measurement.  A direction that the data do not
-    determine is infinite.
+    variance.  J' W J is estimated from products of different Jacobians only: the noise of one would add to its square
+    and make every parameter look well determined.  A direction whose estimated curvature is not positive is not
+    determined by the data, and every parameter that has a part in it gets an infinite error.
+
+    The residuals are mostly what the model cannot explain, not measurement noise, so this is the spread that a
+    comparable set of cells would give, not the repeatability of the measurement.
     """
     import numpy as np
 
-    cells, parameters = jacobian.shape
+    cells, parameters = jacobians[0].shape
     if cells <= parameters:
         raise UserError(f"{cells} cells cannot determine {parameters} parameters; measure more cells or free fewer")
     weights = 1.0 / np.sqrt(1.0 + (residuals / scale) ** 2)
     variance = float((weights * residuals**2).sum() / (cells - parameters))
-    _, singular, vt = np.linalg.svd(jacobian * np.sqrt(weights)[:, None], full_matrices=False)
-    with np.errstate(divide="ignore"):
-        inverse = np.where(singular > 1e-9 * singular.max(), 1.0 / singular, np.inf)
-    return np.sqrt(variance * ((vt.T * inverse) ** 2).sum(axis=1))
+    weighted = [jacobian * np.sqrt(weights)[:, None] for jacobian in jacobians]
+    together = np.sum(weighted, axis=0)
+    squares = np.sum([j.T @ j for j in weighted], axis=0)
+    curvature = (together.T @ together - squares) / (len(weighted) * (len(weighted) - 1))
+    values, vectors = np.linalg.eigh(curvature)
+    positive = values > 1e-9 * values.max()
+    finite = (vectors[:, positive] ** 2 / values[positive]).sum(axis=1)
+    # A part of less than a thousandth in an undetermined direction is numerical dust.
+    undetermined = (vectors[:, ~positive] ** 2 > 1e-3).any(axis=1)
+    return np.sqrt(variance * np.where(undetermined, np.inf, finite))
