@@ -59,10 +59,7 @@ def run_job(
 
     Raises `UserError` for a mistake in what was asked for, and for an output that cannot be written.
     """
-    if engine not in ENGINES:
-        raise UserError(f"engine {engine!r} does not exist{nearest(engine, ENGINES)}")
-    check_grid(threads or (), block_sizes or (), patterns or ())
-    loaded = restrict(load_experiment(experiment, machine), seed, threads, block_sizes, patterns)
+    loaded = _load(experiment, machine, engine, seed, threads, block_sizes, patterns)
     chosen = choose_cell(loaded, cell)
     folder = Folder(out or Path("results") / loaded.name)
     folder.prepare()
@@ -77,14 +74,7 @@ def run_job(
             outcome = run_cells(tasks, pool, progress)
         if not outcome.cells:
             return _nothing(outcome)
-        report = Report(
-            experiment=loaded,
-            outcome=outcome,
-            cell=chosen,
-            findings=analyse(loaded, outcome, chosen),
-            engine=engine,
-            versions=versions(),
-        )
+        report = _report(loaded, outcome, chosen, engine)
         figures = figure_tasks(report, tasks)
         drawn = pool.run_all(draw, figures)  # in the other processes, while this one prints and writes
         try:
@@ -97,6 +87,61 @@ def run_job(
     if outcome.failures:
         return 3
     return 1 if strict and any(claim.holds is False for claim in report.findings.claims) else 0
+
+
+def run_experiment(
+    experiment: str,
+    *,
+    seed: int | None = None,
+    threads: Sequence[int] | None = None,
+    block_sizes: Sequence[int] | None = None,
+    patterns: Sequence[str] | None = None,
+    cell: str | None = None,
+    machine: str | None = None,
+    engine: str = "compiled",
+    jobs: int | None = None,
+) -> Report:
+    """Run an experiment and return its report: for notebooks and scripts, writes and prints nothing.
+
+    `fssim.experiment.output.records(report)` gives rows for a data frame.  Raises `UserError` for a mistake in what was
+    asked for, and the first cell's error if no cell could be run.
+    """
+    loaded = _load(experiment, machine, engine, seed, threads, block_sizes, patterns)
+    chosen = choose_cell(loaded, cell)
+    tasks = plan(loaded, engine)
+    warm_up(tasks)
+    with workers(min(jobs or available_cores(), len(tasks))) as pool:
+        outcome = run_cells(tasks, pool, lambda state: None)
+    if not outcome.cells:
+        raise UserError(outcome.failures[0].message if outcome.failures else "interrupted before the first cell")
+    return _report(loaded, outcome, chosen, engine)
+
+
+def _load(
+    experiment: str,
+    machine: str | None,
+    engine: str,
+    seed: int | None,
+    threads: Sequence[int] | None,
+    block_sizes: Sequence[int] | None,
+    patterns: Sequence[str] | None,
+) -> Experiment:
+    """Check what was asked for, the cheapest first, and read the experiment."""
+    if engine not in ENGINES:
+        raise UserError(f"engine {engine!r} does not exist{nearest(engine, ENGINES)}")
+    check_grid(threads or (), block_sizes or (), patterns or ())
+    return restrict(load_experiment(experiment, machine), seed, threads, block_sizes, patterns)
+
+
+def _report(experiment: Experiment, outcome: Outcome, cell: Key, engine: str) -> Report:
+    return Report(
+        experiment=experiment,
+        outcome=outcome,
+        cell=cell,
+        findings=analyse(experiment, outcome, cell),
+        engine=engine,
+        versions=versions(),
+    )
 
 
 def available_cores() -> int:

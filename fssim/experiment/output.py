@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from fssim.experiment.analysis import Comparison, ErrorSummary
@@ -13,15 +14,30 @@ from fssim.experiment.tables import Key
 from fssim.profile import machine_as_plain
 from fssim.statistics import CONFIDENCE, Interval
 
+COLUMNS = ("filesystem", "pattern", "block_size", "threads", "iops", "iops_low", "iops_high")
+
 
 def results_csv(report: Report) -> str:
     """Return the predicted matrices as CSV, a row a cell."""
-    lines = ["filesystem,pattern,block_size,threads,iops,iops_low,iops_high"]
-    for (filesystem, key), result in ordered(report):
-        iops = result.iops
-        low, high = f"{iops.low:.1f}", f"{iops.high:.1f}"
-        lines.append(f"{filesystem},{key.pattern},{key.block_size_bytes},{key.threads},{iops.value:.1f},{low},{high}")
+    lines = [",".join(COLUMNS)]
+    for record in records(report):
+        values = (record[column] for column in COLUMNS)
+        lines.append(",".join(f"{value:.1f}" if isinstance(value, float) else str(value) for value in values))
     return "\n".join(lines) + "\n"
+
+
+def records(report: Report) -> list[dict[str, Any]]:
+    """Return the predicted matrices as one record a cell, such as `pandas.DataFrame` takes."""
+    return [
+        {
+            "filesystem": filesystem,
+            **_key(key),
+            "iops": result.iops.value,
+            "iops_low": result.iops.low,
+            "iops_high": result.iops.high,
+        }
+        for (filesystem, key), result in ordered(report)
+    ]
 
 
 def ordered(report: Report) -> list[tuple[tuple[str, Key], CellResult]]:
@@ -69,8 +85,9 @@ def _key(key: Key) -> dict[str, Any]:
     return {"pattern": key.pattern, "block_size": key.block_size_bytes, "threads": key.threads}
 
 
-def _interval(name: str, interval: Interval) -> dict[str, float]:
-    return {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
+def _interval(name: str, interval: Interval) -> dict[str, float | None]:
+    high = interval.high if math.isfinite(interval.high) else None  # JSON knows no infinity
+    return {name: interval.value, f"{name}_low": interval.low, f"{name}_high": high}
 
 
 def _errors(found: ErrorSummary | None) -> dict[str, float] | None:

@@ -18,7 +18,8 @@ import pytest
 
 from fssim.errors import Deadlock, UserError
 from fssim.experiment import runner
-from fssim.experiment.job import run_job
+from fssim.experiment.job import run_experiment, run_job
+from fssim.experiment.output import COLUMNS, records
 from tests.experiment import fake_engine
 from tests.experiment.conftest import MACHINE
 
@@ -115,6 +116,15 @@ def test_the_terminal_report_has_everything_in_the_order_of_interest(finished: F
     assert places == sorted(places)
     assert "…" not in finished.out  # nothing is cut off
     assert finished.err == ""  # no progress bar when standard error is not a terminal
+
+
+def test_a_notebook_gets_the_report_without_output(fake: None, in_empty_folder: Path) -> None:
+    found = run_experiment("dio_read_lock", **SMALL)
+    rows = records(found)
+    assert len(rows) == 12
+    assert tuple(rows[0]) == COLUMNS
+    assert rows[0]["filesystem"] == "xfs-2.6.39"
+    assert list(in_empty_folder.iterdir()) == []
 
 
 def test_results_do_not_depend_on_the_number_of_processes(tmp_path: Path) -> None:
