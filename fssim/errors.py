@@ -1,8 +1,8 @@
 """Every error fssim raises on purpose.
 
-`UserError` and its children are mistakes in what a person wrote or asked for; the command line prints them as one line and
-exits with 2.  `RunError` and its children end a simulated run: the protocol under test did something no kernel may do, or
-can make no progress.  They carry the thread, lock, simulated time and seed, so that the run can be repeated.
+`UserError` and its children are mistakes in what a person wrote or asked for; the command line prints them as one line
+and exits with 2.  `RunError` and its children end a simulated run: the protocol under test did something no kernel may
+do, or can make no progress.  They carry the thread, lock, simulated time and seed, so that the run can be repeated.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class AssertionFailed(RunError):
 
 
 class BadValue(RunError):
-    """A value out of range: division by zero, index outside a list, negative time, counter below zero, bad lock mode."""
+    """A value out of range: division by zero, index outside a list, negative time, counter below zero, lock mode."""
 
 
 def nearest(given: str, allowed: Iterable[str]) -> str:

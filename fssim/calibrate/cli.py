@@ -49,6 +49,7 @@ def command(
 
     import msgspec
 
+    from fssim.atomic import write_text
     from fssim.calibrate.definition import load_calibration
     from fssim.calibrate.fit import Fitter
     from fssim.experiment.runner import warm_up, workers
@@ -77,7 +78,7 @@ def command(
             return
         fit = fitter.fit(iterations)
     progress("")
-    _write(target, _profile(calibration, fit, name))
+    write_text(target, _profile(calibration, fit, name))
     click.echo(_table(calibration, list(fit.residuals)))
     for parameter, value, error in zip(definition.parameters, fit.values, fit.standard_error, strict=True):
         click.echo(f"{parameter.name:40s} {value:12.0f}  {_remark(error)}")
@@ -133,17 +134,6 @@ def _check_writable(target: Path) -> None:
     folder = target.parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UserError(f"{target}: the folder does not exist or is not writable; give another with -o")
-
-
-def _write(target: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    temporary = target.with_name(target.name + ".new")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(target)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise UserError(f"{target}: {error.strerror}") from None
 
 
 def main() -> None:

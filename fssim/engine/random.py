@@ -1,7 +1,7 @@
 """Random numbers as a pure function of (seed, thread, how many the thread has drawn); integers only.
 
-Source of `mix`: SplitMix64 (Steele, Lea, Flood 2014).  The exponential uses a table of its inverse distribution function
-with linear interpolation; in the last bin it starts anew, which is exact because the distribution has no memory.
+Source of `mix`: SplitMix64 (Steele, Lea, Flood 2014).  The exponential uses a table of its inverse distribution
+function with linear interpolation; in the last bin it starts anew, exact because the distribution has no memory.
 """
 
 from __future__ import annotations

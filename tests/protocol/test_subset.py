@@ -153,5 +153,6 @@ def test_parameters_are_checked(head, message):
 def test_mutual_recursion_is_found_at_decoration():
     with pytest.raises(ProtocolError, match="ping is not a protocol"):
         module(
-            "@protocol\ndef pong(n: int):\n    yield from ping(n)\n@protocol\ndef ping(n: int):\n    yield from pong(n)\n"
+            "@protocol\ndef pong(n: int):\n    yield from ping(n)\n"
+            "@protocol\ndef ping(n: int):\n    yield from pong(n)\n"
         )
