@@ -73,9 +73,9 @@ class LockUse:
 class RunResult:
     """What a run did.  Times are integer nanoseconds; statistics cover the window after the warm-up.
 
-    `error`: None if the run finished.  `time_ns`: end of the run.  `window_ns`: length of the window.  `ios`: completions
-    in it.  `latency_ns`: sum of their latencies.  `in_flight_ns`: integral over the window of the number of I/Os in
-    flight.  `batch_end_ns`: int64 array of the instants at which each batch was complete.
+    `error`: None if the run finished.  `time_ns`: end of the run.  `window_ns`: length of the window.  `ios`:
+    completions in it.  `latency_ns`: sum of their latencies.  `in_flight_ns`: integral over the window of the number of
+    I/Os in flight.  `batch_end_ns`: int64 array of the instants at which each batch was complete.
     `time_by_category_ns`: thread time by category: "cpu", "ready", "wakeup", "device", "sleep", and
     "wait Class.member shared|exclusive".  `busy_ns`: resource name to (busy time summed over its servers, servers).
     `final`: name and value of every integer field at the end, in canonical order.
