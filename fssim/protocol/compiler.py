@@ -29,22 +29,25 @@ class Compiler(Expressions):
     # -- programs and calls --------------------------------------------------------------------------------------------
     def check(self, protocol: Protocol) -> None:
         """Compile for the sake of the errors, and mark the ghost statements in the protocol's tree."""
+        self.body(protocol, self.parameters(protocol, tuple(kind for _, kind in protocol.parameters)), None)
+
+    def parameters(self, protocol: Protocol, kinds: tuple[Any, ...]) -> dict[str, Value | Record]:
+        """Give registers to the parameters, the first ones in order; those of a Local class are records."""
         names: dict[str, Value | Record] = {}
-        for name, kind in protocol.parameters:
+        for (name, _), kind in zip(protocol.parameters, kinds, strict=True):
             if isinstance(kind, type) and issubclass(kind, Local):
-                names[name] = Record(kind, {field_name: self.register() for field_name in field_kinds(kind)})
+                registers = {field_name: self.register() for field_name in field_kinds(kind)}
+                names[name] = Record(kind, registers)
+                self.register_names |= {at: f"{name}.{field_name}" for field_name, at in registers.items()}
             else:
-                names[name] = Value(kind, self.register())
-        self.body(protocol, names, None)
+                at = self.register()
+                names[name] = Value(kind, at)
+                self.register_names[at] = name
+        return names
 
     def program(self, protocol: Protocol, arguments: tuple[Any, ...]) -> Program:
-        names: dict[str, Value | Record] = {}
-        for (name, _), given in zip(protocol.parameters, arguments, strict=True):
-            index = self.register()
-            self.register_names[index] = name
-            names[name] = Value(given, index)
         self.node = protocol.tree
-        self.body(protocol, names, None)
+        self.body(protocol, self.parameters(protocol, arguments), None)
         self.lines_end()
         base = self.most
         behind = base + len(self.pool)

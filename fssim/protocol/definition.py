@@ -78,11 +78,15 @@ class Protocol:
         return build_native(self, constants or {}, path_ns, ghosts)
 
     def disassemble(self, **options: Any) -> str:
-        """Return the bytecode as text, with source lines.  Options as for `compile`; `arguments` may be left out."""
+        """Return the bytecode as text, with source lines.  Options as for `compile`; `arguments` may be left out.
+
+        Works for sub-protocols too: a Local parameter is shown as the registers of its fields.
+        """
         from fssim.protocol.disassembler import disassemble
 
-        options.setdefault("arguments", tuple(kind for _, kind in self.parameters))
-        return disassemble(self.compile(**options))
+        arguments = options.pop("arguments", tuple(kind for _, kind in self.parameters))
+        settings = {"constants": {}, "path_ns": {}, "ghosts": False, **options}
+        return disassemble(Compiler(**settings, fixed=True).program(self, arguments))
 
     def _check_arguments(self, arguments: tuple[Any, ...]) -> None:
         if len(arguments) != len(self.parameters):
