@@ -32,7 +32,11 @@ class Parameter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Definition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole file.  `outlier_scale`: a logarithmic error above it weighs linearly, not quadratically."""
+    """The whole file.
+
+    `outlier_scale`: a logarithmic error above it weighs linearly, not quadratically.  `replications`: runs of every
+    cell whose mean is compared with the measurement.  `starts`: the profile's own values, and random ones near them.
+    """
 
     machine: str
     tables: Annotated[list[FittedTable], Meta(min_length=1)]
@@ -40,6 +44,7 @@ class Definition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     run: Run = Run()
     outlier_scale: Annotated[float, Meta(gt=0)] = 0.03
     starts: Annotated[int, Meta(ge=1)] = 1
+    replications: Annotated[int, Meta(ge=1)] = 1
 
 
 @dataclass(frozen=True)

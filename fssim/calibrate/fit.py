@@ -9,6 +9,7 @@ along.
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 FIRST_STEP = 0.1  # length of the optimiser's first step, in logarithms
-STEP = 0.04  # of a parameter's logarithm, for the derivatives that lead the optimiser
+STEP = 0.06  # of a parameter's logarithm, for the derivatives that lead the optimiser
 WIDE_STEP = 0.1  # and for those of the standard errors: steps over the noise, and the loss is flat enough
 REPLICATIONS = 4  # seeds of the derivatives for the standard errors
 UNIDENTIFIED = 0.25  # relative standard error above which a parameter counts as not determined by the data
@@ -79,36 +80,44 @@ class Fitter:
         self.groups = list(groups.values())
 
     def residuals(self, candidates: Sequence[Sequence[float]], seed: int | None = None) -> list[np.ndarray]:
-        """Return log(predicted / measured) by cell, for each candidate: its parameters' values."""
+        """Return log(predicted / measured) by cell, for each candidate: its parameters' values.
+
+        The prediction is the mean of the logarithms of `replications` runs, with seeds from `seed` on.
+        """
         import numpy as np
 
         measured = np.log([cell.iops for cell in self.calibration.cells])
+        replications = self.calibration.definition.replications
         machines = [self.calibration.machine_with(list(values)) for values in candidates]
-        jobs = [(c, group) for c in range(len(candidates)) for group in self.groups]
-        work = [
-            (k, _Group(machines[c], tuple(self._task(machines[c], n, seed) for n in group)))
-            for k, (c, group) in enumerate(jobs)
+        first = self.seed if seed is None else seed
+        jobs = [
+            (c, group, first + replication)
+            for c in range(len(candidates))
+            for replication in range(replications)
+            for group in self.groups
         ]
-        out = [np.full(len(measured), FAILED) for _ in candidates]
+        work = [
+            (k, _Group(machines[c], tuple(self._task(machines[c], n, chosen) for n in group)))
+            for k, (c, group, chosen) in enumerate(jobs)
+        ]
+        out = [np.zeros(len(measured)) for _ in candidates]
         for k, rates in self.pool.run_all(_numbered, work):
-            c, group = jobs[k]
+            c, group, _ = jobs[k]
             for n, rate in zip(group, rates, strict=True):
-                if rate > 0:
-                    out[c][n] = np.log(rate) - measured[n]
+                out[c][n] += (np.log(rate) - measured[n] if rate > 0 else FAILED) / replications
         self.evaluations += len(candidates)
         return out
 
     def tasks(self, values: Sequence[float]) -> list[Task]:
         """Return the runs of all cells for one set of parameter values."""
         machine = self.calibration.machine_with(list(values))
-        return [self._task(machine, number) for number in range(len(self.calibration.cells))]
+        return [self._task(machine, number, self.seed) for number in range(len(self.calibration.cells))]
 
-    def _task(self, machine: Machine, number: int, seed: int | None = None) -> Task:
+    def _task(self, machine: Machine, number: int, seed: int) -> Task:
         cell: Cell = self.calibration.cells[number]
         run = self.calibration.definition.run
         ios, warmup_ios = length_of_run(run.ios, run.ios_per_thread, run.warmup_fraction, cell.key.threads)
-        chosen = self.seed if seed is None else seed
-        return Task(cell.filesystem, cell.key, machine, chosen, ios, warmup_ios, "compiled")
+        return Task(cell.filesystem, cell.key, machine, seed, ios, warmup_ios, "compiled")
 
     def jacobian(
         self, logarithms: np.ndarray, low: np.ndarray, high: np.ndarray, seed: int | None = None, step: float = STEP
@@ -169,7 +178,11 @@ class Fitter:
         jacobians = []
         for replication in range(REPLICATIONS):
             self.progress(f"standard errors: replication {replication + 1} of {REPLICATIONS}")
-            jacobians.append(self.jacobian(best_at, low, high, seed=self.seed + 1 + replication, step=WIDE_STEP))
+            jacobians.append(
+                self.jacobian(
+                    best_at, low, high, seed=self.seed + definition.replications * (replication + 1), step=WIDE_STEP
+                )
+            )
         return Fit(
             values=tuple(float(value) for value in np.exp(best_at)),
             residuals=residual,
@@ -197,9 +210,10 @@ def standard_errors(jacobians: Sequence[np.ndarray], residuals: np.ndarray, scal
 
     `jacobians`: derivatives (cells, parameters) of the residuals by the parameters' logarithms, each from other seeds.
     Covariance: s^2 (J' W J)^-1 with the weights W of the soft L1 loss at the optimum and s^2 the weighted residual
-    variance.  J' W J is estimated from products of different Jacobians only: the noise of one would add to its square
-    and make every parameter look well determined.  A direction whose estimated curvature is not positive is not
-    determined by the data, and every parameter that has a part in it gets an infinite error.
+    variance.  J' W J is the curvature of the loss.  It is estimated from products of different Jacobians only: the
+    noise of one would add to its square and make every parameter look well determined.  A direction whose curvature is
+    smaller than the sampling error of this estimate counts as having that much: its standard errors are then lower
+    bounds, and large.
 
     The residuals are mostly what the model cannot explain, not measurement noise, so this is the spread that a
     comparable set of cells would give, not the repeatability of the measurement.
@@ -212,12 +226,10 @@ def standard_errors(jacobians: Sequence[np.ndarray], residuals: np.ndarray, scal
     weights = 1.0 / np.sqrt(1.0 + (residuals / scale) ** 2)
     variance = float((weights * residuals**2).sum() / (cells - parameters))
     weighted = [jacobian * np.sqrt(weights)[:, None] for jacobian in jacobians]
-    together = np.sum(weighted, axis=0)
-    squares = np.sum([j.T @ j for j in weighted], axis=0)
-    curvature = (together.T @ together - squares) / (len(weighted) * (len(weighted) - 1))
-    values, vectors = np.linalg.eigh(curvature)
-    positive = values > 1e-9 * values.max()
-    finite = (vectors[:, positive] ** 2 / values[positive]).sum(axis=1)
-    # A part of less than a thousandth in an undetermined direction is numerical dust.
-    undetermined = (vectors[:, ~positive] ** 2 > 1e-3).any(axis=1)
-    return np.sqrt(variance * np.where(undetermined, np.inf, finite))
+    pairs = [(a.T @ b + b.T @ a) / 2 for a, b in itertools.combinations(weighted, 2)]
+    values, vectors = np.linalg.eigh(np.mean(pairs, axis=0))
+    along = np.array([np.einsum("ik,ij,jk->k", vectors, pair, vectors) for pair in pairs])
+    # The pairs share Jacobians and are not independent; their number is taken for that of the Jacobians.
+    sampling_error = along.std(axis=0, ddof=1) / np.sqrt(len(weighted))
+    tiny = np.finfo(float).tiny
+    return np.sqrt(variance * (vectors**2 / np.maximum(np.maximum(values, sampling_error), tiny)).sum(axis=1))
