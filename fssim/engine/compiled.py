@@ -63,11 +63,11 @@ INSTRUCTION = LINE + 1
     FAILED_THREAD, FAILED_OBJECT, FAILED_LINE, FAILED_TEXT,
     # device
     DEVICE_KIND, LATENCY_NS, LATENCY_RANDOM, GATE_NS, BANDWIDTH, FREE_SLOTS, DEVICE_HEAD, DEVICE_TAIL,
-    CHIPS_PER_CHANNEL, PAGE_BYTES, SCATTERED, ROTATION, COMMAND_NS, LOAD_NS, CHANNEL_COMMAND_NS, CHANNEL_PS, DECODE_PS,
-    DECODE_LIMIT, BUS_PS, WRITE_BUS_PS, CACHE_NS, DRAIN_PS, WRITE_NS, ADMITTED_AT, FREE_CHUNK, FREE_CHUNKS,
-    CHUNKS_NEEDED,
+    CHIPS_PER_CHANNEL, PAGE_BYTES, SCATTERED, ROTATION, COMMAND_NS, LOAD_NS, CHANNEL_COMMAND_NS, CHANNEL_PS,
+    FAST_AFTER, FAST_PS, DECODE_PS, DECODE_LIMIT, BUS_PS, BUS_PACKET, WRITE_BUS_PS, CACHE_NS, DRAIN_PS, WRITE_NS,
+    ADMITTED_AT, FREE_CHUNK, FREE_CHUNKS, CHUNKS_NEEDED,
     CONTROLS,
-) = _numbers(69)  # fmt: skip
+) = _numbers(72)  # fmt: skip
 
 (
     PC, STEP, STATE, NEXT, TICKET, READY_NEXT, STACK, WAITS_FOR, MODE, REQUESTED, LISTED, WOKEN, HELD, ATOMIC, HOME,
@@ -94,9 +94,10 @@ IN_FLIGHT, SLOTS, GATE, BUS, CHANNELS, CHIPS, WRITE_BUS, DRAIN, RESOURCES = _num
 # A device request belongs to a thread; request number and thread number are the same as long as all I/O is synchronous.
 (
     REQUEST_THREAD, REQUEST_LINE, REQUEST_OFFSET, REQUEST_LENGTH, REQUEST_WRITES, SERVICE, TRANSFERS, REQUEST_NEXT,
-    CHUNKS_LEFT, REQUEST_COLUMNS,
-) = _numbers(10)  # fmt: skip
-CHUNK_REQUEST, CHUNK_BYTES, CHUNK_PAGE, CHUNK_NEXT, CHUNK_COLUMNS = _numbers(5)
+    CHUNKS_LEFT, BYTES_LEFT, REQUEST_COLUMNS,
+) = _numbers(11)  # fmt: skip
+# USES: events still to come that need the chunk, transferred and decoded, in either order.
+CHUNK_REQUEST, CHUNK_BYTES, CHUNK_PAGE, CHUNK_USES, CHUNK_NEXT, CHUNK_COLUMNS = _numbers(6)
 # OTHER: the first chunk of the FIFO whose page is not in the cache register.  The chips of a channel follow each other;
 # the row of its first chip also holds whether the channel is busy and which chip it served last.
 (
@@ -116,7 +117,7 @@ IN_CPU, IN_READY, IN_WAKEUP, IN_DEVICE, IN_SLEEP, IN_WAIT = _numbers(
 )  # categories of time; IN_WAIT + row of the lock class
 NO_DEVICE, SIMPLE, FLASH = _numbers(3)  # kinds of devices
 # What has come to its end at a device event.
-COMMAND_END, LOAD_END, TRANSFER_END, DECODE_END, READ_END, ADMISSION, WRITE_END = _numbers(7)
+COMMAND_END, LOAD_END, TRANSFER_END, DECODE_END, BUS_END, ADMISSION, WRITE_END = _numbers(7)
 
 NOTHING, ZERO, ONE = _numbers(3) - 1
 
@@ -852,12 +853,7 @@ def simple_submit(a, now, request):
         level(a.resources, now, SLOTS, ONE)
         simple_start(a, now, request)
         return
-    requests[request, REQUEST_NEXT] = -1
-    if control[DEVICE_HEAD] < 0:
-        control[DEVICE_HEAD] = request
-    else:
-        requests[control[DEVICE_TAIL], REQUEST_NEXT] = request
-    control[DEVICE_TAIL] = request
+    join_device_queue(a.control, a.requests, request)
 
 
 @inlined
@@ -868,7 +864,7 @@ def simple_event(a, now, request):
     if control[BANDWIDTH] > 0 and requests[request, TRANSFERS] == 0:
         requests[request, TRANSFERS] = 1
         duration = -((-requests[request, REQUEST_LENGTH] * 1000) // control[BANDWIDTH])
-        schedule_stage(a.control, a.heap, a.ring, now, book(a.resources, now, BUS, duration) - now, READ_END, request)
+        schedule_stage(a.control, a.heap, a.ring, now, book(a.resources, now, BUS, duration) - now, BUS_END, request)
         return
     head = control[DEVICE_HEAD]
     if head >= 0:
@@ -902,8 +898,14 @@ def channel_step(a, now, first):
             chips[first, CHANNEL_BUSY] = 1
             chips[first, SERVED_LAST] = turn
             level(a.resources, now, CHANNELS, ONE)
-            duration = control[CHANNEL_COMMAND_NS] + picoseconds(a.chunks[chunk, CHUNK_BYTES], control[CHANNEL_PS])
+            size = a.chunks[chunk, CHUNK_BYTES]
+            duration = control[CHANNEL_COMMAND_NS] + picoseconds(size, control[CHANNEL_PS])
             schedule_stage(a.control, a.heap, a.ring, now, duration, TRANSFER_END, chip)
+            if control[FAST_PS] > 0 and size > control[FAST_AFTER]:
+                extra = size - control[FAST_AFTER]
+                duration += picoseconds(extra, control[FAST_PS]) - picoseconds(extra, control[CHANNEL_PS])
+            duration += picoseconds(min(size, control[DECODE_LIMIT]), control[DECODE_PS])
+            schedule_stage(a.control, a.heap, a.ring, now, duration, DECODE_END, chunk)
             return
 
 
@@ -965,6 +967,7 @@ def flash_read(a, now, request):
         chunks[chunk, CHUNK_REQUEST] = request
         chunks[chunk, CHUNK_BYTES] = stop - start
         chunks[chunk, CHUNK_PAGE] = page
+        chunks[chunk, CHUNK_USES] = 2
         chunks[chunk, CHUNK_NEXT] = -1
         if chips[chip, CHIP_HEAD] < 0:
             chips[chip, CHIP_HEAD] = chunk
@@ -1009,6 +1012,44 @@ def flash_enter(a, now, request):
 
 
 @inlined
+def release_chunk(control, chunks, chunk):
+    """One of the two events that need the chunk is over; after the second its place is free."""
+    chunks[chunk, CHUNK_USES] -= 1
+    if chunks[chunk, CHUNK_USES] == 0:
+        chunks[chunk, CHUNK_NEXT] = control[FREE_CHUNK]
+        control[FREE_CHUNK] = chunk
+        control[FREE_CHUNKS] += 1
+
+
+@inlined
+def join_device_queue(control, requests, request):
+    """A request joins the tail of the simple device's queue for slots, or of the flash device's for the bus."""
+    requests[request, REQUEST_NEXT] = -1
+    if control[DEVICE_HEAD] < 0:
+        control[DEVICE_HEAD] = request
+    else:
+        requests[control[DEVICE_TAIL], REQUEST_NEXT] = request
+    control[DEVICE_TAIL] = request
+
+
+@inlined
+def bus_step(a, now):
+    """Start the transfer of the next packet to the host if the bus is idle."""
+    control = a.control
+    requests = a.requests
+    request = control[DEVICE_HEAD]
+    if request < 0 or a.resources[BUS, LEVEL] != 0:
+        return
+    control[DEVICE_HEAD] = requests[request, REQUEST_NEXT]
+    size = requests[request, BYTES_LEFT]
+    if control[BUS_PACKET] > 0:
+        size = min(size, control[BUS_PACKET])
+    requests[request, BYTES_LEFT] -= size
+    level(a.resources, now, BUS, ONE)
+    schedule_stage(a.control, a.heap, a.ring, now, picoseconds(size, control[BUS_PS]), BUS_END, request)
+
+
+@inlined
 def flash_event(a, now, subject):
     """A stage of the flash device has come to its end."""
     control = a.control
@@ -1026,20 +1067,27 @@ def flash_event(a, now, subject):
             chips[number, CHIP_HEAD] = chunks[chunk, CHUNK_NEXT]
             chips[number - number % control[CHIPS_PER_CHANNEL], CHANNEL_BUSY] = 0
             level(a.resources, now, CHANNELS, NOTHING)
-            duration = picoseconds(min(chunks[chunk, CHUNK_BYTES], control[DECODE_LIMIT]), control[DECODE_PS])
-            schedule_stage(a.control, a.heap, a.ring, now, duration, DECODE_END, chunk)
+            release_chunk(a.control, a.chunks, chunk)
         chip_step(a, now, number)
         if stage == TRANSFER_END:
             channel_step(a, now, number - number % control[CHIPS_PER_CHANNEL])
-    elif stage == DECODE_END:
-        request = chunks[number, CHUNK_REQUEST]
-        chunks[number, CHUNK_NEXT] = control[FREE_CHUNK]
-        control[FREE_CHUNK] = number
-        control[FREE_CHUNKS] += 1
-        requests[request, CHUNKS_LEFT] -= 1
-        if requests[request, CHUNKS_LEFT] == 0:
-            end = book(a.resources, now, BUS, picoseconds(requests[request, REQUEST_LENGTH], control[BUS_PS]))
-            schedule_stage(a.control, a.heap, a.ring, now, end - now, READ_END, request)
+    elif stage in (DECODE_END, BUS_END):
+        joins = False
+        if stage == DECODE_END:
+            request = chunks[number, CHUNK_REQUEST]
+            release_chunk(a.control, a.chunks, number)
+            requests[request, CHUNKS_LEFT] -= 1
+            joins = requests[request, CHUNKS_LEFT] == 0
+        else:
+            request = number
+            level(a.resources, now, BUS, NOTHING)
+            joins = requests[request, BYTES_LEFT] > 0
+            if not joins:
+                complete_request(a, now, request)
+        if joins:
+            join_device_queue(a.control, a.requests, request)
+        if joins or stage == BUS_END:
+            bus_step(a, now)
     elif stage == COMMAND_END:
         flash_enter(a, now, number)
     elif stage == ADMISSION:
@@ -1070,6 +1118,7 @@ def submit(a, now, thread, line, writes, offset, length):
         count = chunk_count(a.control, offset, length)
         control[FREE_CHUNKS] -= count
         requests[request, CHUNKS_LEFT] = count
+        requests[request, BYTES_LEFT] = length
     if control[COMMAND_NS] > 0:
         schedule_stage(a.control, a.heap, a.ring, now, control[COMMAND_NS], COMMAND_END, request)
     else:

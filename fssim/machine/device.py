@@ -39,13 +39,24 @@ class FlashDevice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     page_load_ns: Nanoseconds
     channel_command_ns: Nanoseconds = 0
     channel_ps_per_byte: NotNegative
+    fast_after_bytes: NotNegative = 0
+    fast_ps_per_byte: NotNegative = 0
     decode_ps_per_byte: NotNegative = 0
     decode_limit_bytes: NotNegative = 2048
     bus_ps_per_byte: NotNegative
+    bus_packet_bytes: NotNegative = 0
     write_bus_ps_per_byte: NotNegative = 0
     write_cache_bytes: NotNegative = 0
     drain_ps_per_byte: NotNegative = 0
     write_ns: Nanoseconds = 0
+
+    def __post_init__(self) -> None:
+        if self.fast_ps_per_byte > self.channel_ps_per_byte:
+            # Read from a file, a ValueError is reported like any other value that is not allowed.
+            raise ValueError(
+                f"fast_ps_per_byte is {self.fast_ps_per_byte}; "
+                f"it must not exceed channel_ps_per_byte ({self.channel_ps_per_byte})"
+            )
 
 
 Device = SimpleDevice | FlashDevice

@@ -126,6 +126,65 @@ def test_the_bus_carries_whole_reads_one_after_the_other(engine: str) -> None:
     assert result.busy_ns["chips"] == (200, 2)
 
 
+def test_the_bus_carries_one_packet_of_each_read_in_turn(engine: str) -> None:
+    # Decoded at 200 and 150.  Read 1 has the bus from 150 to 550 and waits behind read 0, which has it until 950; the
+    # last 100 bytes of read 1 until 1050; then read 0 alone, 400 and 200 bytes.
+    result = play(
+        engine,
+        (read, 0, 0, 1000),
+        (read, 0, 1000, 500),
+        host=Host(cpus=2),
+        device=flash(channels=2, bus_ps_per_byte=1000, bus_packet_bytes=400),
+    )
+    assert times(result, "DEVICE_DONE") == [(1050, 1), (1650, 0)]
+    assert result.busy_ns["bus"] == (1500, 1)
+
+
+def test_each_packet_is_rounded_up_to_nanoseconds(engine: str) -> None:
+    assert done(engine, (read, 0, 0, 1000), bus_ps_per_byte=1, bus_packet_bytes=300) == [(204, 0)]
+    assert done(engine, (read, 0, 0, 1000), bus_ps_per_byte=1, bus_packet_bytes=5000) == [(201, 0)]
+    assert done(engine, (read, 0, 0, 1000), bus_ps_per_byte=1) == [(201, 0)]
+
+
+def test_the_bus_is_busy_as_long_as_the_run_sees_it(engine: str) -> None:
+    # The goal is reached at 250, in the middle of a packet: 200 to 250 counts.
+    result = play(
+        engine,
+        (read, 0, 0, 1000),
+        host=Host(cpus=1),
+        device=flash(bus_ps_per_byte=1000, bus_packet_bytes=400),
+        time_limit_ns=250,
+    )
+    assert result.busy_ns["bus"] == (50, 1)
+
+
+def test_the_end_of_a_transfer_is_delivered_early_while_the_channel_stays_busy(engine: str) -> None:
+    # 400 bytes in 40 ns, the other 600 in 6 instead of 60; the channel is free at 200 and serves the second read then.
+    early = {"fast_after_bytes": 400, "fast_ps_per_byte": 10}
+    assert done(engine, (read, 0, 0, 1000), (read, 0, 0, 1000), **early) == [(146, 0), (246, 1)]
+    assert done(engine, (read, 0, 0, 300), (read, 0, 0, 300), **early) == [(130, 0), (160, 1)]
+    # The decoding begins when the last byte is there; it may be over before the transfer or after it.
+    assert done(engine, (read, 0, 0, 1000), **early, decode_ps_per_byte=20) == [(166, 0)]
+    assert done(engine, (read, 0, 0, 1000), **early, decode_ps_per_byte=1000, channel_command_ns=5) == [(1151, 0)]
+
+
+def test_all_of_a_transfer_is_fast_after_0_bytes(engine: str) -> None:
+    assert done(engine, (read, 0, 0, 1000), fast_ps_per_byte=10) == [(110, 0)]
+    assert done(engine, (read, 0, 0, 1000), fast_after_bytes=400) == [(200, 0)]  # off
+
+
+@protocol
+def read_twice(box: Box, length: int):
+    yield device.read(0, length)
+    yield device.read(0, length)
+
+
+def test_a_thread_may_read_again_before_its_first_transfer_is_over(engine: str) -> None:
+    # Every chunk is delivered at once, its channel busy for 100 ns: both chunks of a thread are there at a time.
+    result = done(engine, *[(read_twice, 1000)] * 3, fast_ps_per_byte=1, channel_ps_per_byte=100)
+    assert [time for time, _ in result] == [101, 201, 301, 401, 501, 601]
+
+
 def test_a_write_is_done_after_its_transfer_and_the_write_time(engine: str) -> None:
     parameters = {"command_ns": 3, "write_bus_ps_per_byte": 100, "write_ns": 20}
     assert done(engine, (write, 0, 0, 1000), (write, 0, 0, 500), **parameters) == [(123, 0), (173, 1)]

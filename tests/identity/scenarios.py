@@ -72,6 +72,24 @@ MACHINES: dict[str, tuple[dict[str, Any], Device]] = {
             write_ns=2_000,
         ),
     ),
+    # Several packets a read, and chunks that are decoded before their transfer is over.
+    "packets": (
+        {"cpus": 4, "wakeup_ns": 1_500, "interrupt_ns": 900, "switch_ns": 500},
+        FlashDevice(
+            channels=2,
+            chips_per_channel=2,
+            page_bytes=4_000,
+            channel_rotation=1,
+            page_load_ns=15_000,
+            channel_command_ns=1_000,
+            channel_ps_per_byte=10_000,
+            fast_after_bytes=500,
+            fast_ps_per_byte=1_000,
+            decode_ps_per_byte=2_000,
+            bus_ps_per_byte=3_000,
+            bus_packet_bytes=1_024,
+        ),
+    ),
 }
 
 

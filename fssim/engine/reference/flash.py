@@ -20,9 +20,10 @@ def transfer_ns(size_bytes: int, ps_per_byte: int) -> int:
 
 @dataclass(slots=True, eq=False)
 class Read:
-    """A read on its way: how many of its chunks are not decoded yet."""
+    """A read on its way: how many of its chunks are not decoded yet, how many bytes the bus has yet to carry."""
 
     request: Request
+    bytes_left: int
     chunks_left: int = 0
 
 
@@ -77,6 +78,44 @@ class Channel:
         return None
 
 
+class PacketBus:
+    """Carries reads to the host, one packet at a time; a read that is not complete then goes to the tail."""
+
+    def __init__(self, parameters: FlashDevice, simulation: Simulation, complete: Completion) -> None:
+        self.occupancy = Occupancy()
+        self._parameters = parameters
+        self._simulation = simulation
+        self._complete = complete
+        self._waiting: deque[Read] = deque()
+        self._is_busy = False
+
+    def join(self, read: Read) -> None:
+        """A read has been decoded."""
+        self._waiting.append(read)
+        self._step()
+
+    def _step(self) -> None:
+        if self._is_busy or not self._waiting:
+            return
+        read = self._waiting.popleft()
+        size_bytes = min(read.bytes_left, self._parameters.bus_packet_bytes or read.bytes_left)
+        read.bytes_left -= size_bytes
+        self._is_busy = True
+        self.occupancy.change(self._simulation.now, +1)
+        duration_ns = transfer_ns(size_bytes, self._parameters.bus_ps_per_byte)
+        self._simulation.schedule(duration_ns, self._packet_is_over, read)
+
+    def _packet_is_over(self, event: Due[Read]) -> None:
+        read = event.value
+        self._is_busy = False
+        self.occupancy.change(self._simulation.now, -1)
+        if read.bytes_left:
+            self._waiting.append(read)
+        else:
+            self._complete(read.request)
+        self._step()
+
+
 class WriteCache:
     """Admits writes in order of arrival as soon as it has room for all of them, and is emptied at a constant rate."""
 
@@ -109,12 +148,12 @@ class FlashStorage:
         self._cache = WriteCache(parameters)
         self._busy_channels = Occupancy()
         self._loading_chips = Occupancy()
-        self._bus = Reservations()
+        self._bus = PacketBus(parameters, simulation, complete)
         self._write_bus = Reservations()
         self.resources: dict[str, tuple[Resource, int]] = {
             "channels": (self._busy_channels, parameters.channels),
             "chips": (self._loading_chips, parameters.channels * parameters.chips_per_channel),
-            "bus": (self._bus, 1),
+            "bus": (self._bus.occupancy, 1),
             "write bus": (self._write_bus, 1),
             "drain": (self._cache.draining, 1),
         }
@@ -132,7 +171,7 @@ class FlashStorage:
         if request.write:
             self._enter_write(request)
             return
-        read = Read(request)
+        read = Read(request, bytes_left=request.length)
         chunks = list(self._cut(read))
         read.chunks_left = len(chunks)
         for chunk in chunks:
@@ -192,21 +231,28 @@ class FlashStorage:
             return
         channel.is_busy = True
         self._busy_channels.change(self._simulation.now, +1)
+        self._serve(chip)
+
+    def _serve(self, chip: Chip) -> None:
+        """Transfer the first chunk of a chip.  Its last bytes may be here long before the channel is free again."""
         parameters = self._parameters
-        duration_ns = parameters.channel_command_ns + transfer_ns(
-            chip.queue[0].size_bytes, parameters.channel_ps_per_byte
-        )
-        self._simulation.schedule(duration_ns, self._is_transferred, chip)
+        chunk = chip.queue[0]
+        occupied_ns = parameters.channel_command_ns + transfer_ns(chunk.size_bytes, parameters.channel_ps_per_byte)
+        delivered_ns = occupied_ns
+        if parameters.fast_ps_per_byte:
+            fast_bytes = max(chunk.size_bytes - parameters.fast_after_bytes, 0)
+            delivered_ns -= transfer_ns(fast_bytes, parameters.channel_ps_per_byte)
+            delivered_ns += transfer_ns(fast_bytes, parameters.fast_ps_per_byte)
+        decoded_bytes = min(chunk.size_bytes, parameters.decode_limit_bytes)
+        decode_ns = transfer_ns(decoded_bytes, parameters.decode_ps_per_byte)
+        self._simulation.schedule(occupied_ns, self._is_transferred, chip)
+        self._simulation.schedule(delivered_ns + decode_ns, self._is_decoded, chunk)
 
     def _is_transferred(self, event: Due[Chip]) -> None:
         chip = event.value
-        chunk = chip.queue.popleft()
+        chip.queue.popleft()
         chip.channel.is_busy = False
         self._busy_channels.change(self._simulation.now, -1)
-        parameters = self._parameters
-        decoded_bytes = min(chunk.size_bytes, parameters.decode_limit_bytes)
-        decode_ns = transfer_ns(decoded_bytes, parameters.decode_ps_per_byte)
-        self._simulation.schedule(decode_ns, self._is_decoded, chunk)
         self._step_chip(chip)
         self._step_channel(chip.channel)
 
@@ -214,8 +260,7 @@ class FlashStorage:
         read = event.value.read
         read.chunks_left -= 1
         if read.chunks_left == 0:
-            duration_ns = transfer_ns(read.request.length, self._parameters.bus_ps_per_byte)
-            self._finish_after_bus(self._bus, duration_ns, read.request)
+            self._bus.join(read)
 
     def _enter_write(self, request: Request) -> None:
         now = self._simulation.now
@@ -229,13 +274,10 @@ class FlashStorage:
         self._transfer_write(event.value)
 
     def _transfer_write(self, request: Request) -> None:
-        duration_ns = transfer_ns(request.length, self._parameters.write_bus_ps_per_byte)
-        self._finish_after_bus(self._write_bus, duration_ns, request, self._parameters.write_ns)
-
-    def _finish_after_bus(self, bus: Reservations, duration_ns: int, request: Request, more_ns: int = 0) -> None:
         now = self._simulation.now
-        end = bus.book(now, duration_ns) + duration_ns
-        self._simulation.schedule(end + more_ns - now, self._is_over, request)
+        duration_ns = transfer_ns(request.length, self._parameters.write_bus_ps_per_byte)
+        end = self._write_bus.book(now, duration_ns) + duration_ns
+        self._simulation.schedule(end + self._parameters.write_ns - now, self._write_is_over, request)
 
-    def _is_over(self, event: Due[Request]) -> None:
+    def _write_is_over(self, event: Due[Request]) -> None:
         self._complete(event.value)
