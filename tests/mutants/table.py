@@ -367,7 +367,7 @@ REFERENCE_MUTANTS = (
     in_reference(
         "a spinner gives up its processor",
         "scheduler.py",
-        ("thread.state = State.SPINNING\n", "thread.state = State.SPINNING\n        self._give_up_cpu()\n"),
+        ("thread.state = State.SPINNING\n", "thread.state = State.SPINNING\n        self._give_up_cpu(thread)\n"),
         by=test_every_kind.test_waiters_keep_their_cpu_busy_if_they_spin_and_leave_it_to_others_if_not,
         kind=SPINLOCK,
     ),
