@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from fssim.errors import nearest
 from fssim.protocol.bytecode import OPCODE_NAMES, OPCODES, OPERANDS, WIDTH, Program
-from fssim.protocol.emitter import RECORDS, Frame, Loop, Record, Value, merge, waits
+from fssim.protocol.emitter import MISSING, RECORDS, Frame, Loop, Record, Value, merge, waits
 from fssim.protocol.expressions import Expressions
 from fssim.protocol.language import GHOSTS, INTEGERS, Local, Operation, Shared, field_kinds
 from fssim.protocol.subset import BINARY, kind_name
@@ -27,9 +27,10 @@ class Compiler(Expressions):
     """Compiles one program: statements, calls, and the whole."""
 
     # -- programs and calls --------------------------------------------------------------------------------------------
-    def check(self, protocol: Protocol) -> None:
-        """Compile for the sake of the errors, and mark the ghost statements in the protocol's tree."""
-        self.body(protocol, self.parameters(protocol, tuple(kind for _, kind in protocol.parameters)), None)
+    def check(self, protocol: Protocol) -> tuple[Value, ...]:
+        """Compile for the sake of the errors, mark the ghost statements in the tree, and return the results."""
+        kinds = tuple(kind for _, kind in protocol.parameters)
+        return self.body(protocol, self.parameters(protocol, kinds), None) or ()
 
     def parameters(self, protocol: Protocol, kinds: tuple[Any, ...]) -> dict[str, Value | Record]:
         """Give registers to the parameters, the first ones in order; those of a Local class are records."""
@@ -88,7 +89,7 @@ class Compiler(Expressions):
         self, protocol: Protocol, names: dict[str, Value | Record], result_base: int | None
     ) -> tuple[Value, ...] | None:
         """Compile a protocol's body in a frame of its own; return its results."""
-        frame = Frame(protocol, names, {}, set(names), result_base)
+        frame = Frame(protocol, names, {}, 0, set(names), result_base)
         self.frames.append(frame)
         for name in _assigned_names(protocol.tree):
             given = names.get(name)
@@ -100,6 +101,7 @@ class Compiler(Expressions):
             if given is not None:
                 self.emit("MOV", at, self.use(given))
                 names[name] = Value(given.kind, at)
+        frame.first_temporary = self.top
         self.block(protocol.tree.body)
         if frame.assigned is not None:
             frame.returned_nothing = True
@@ -113,24 +115,20 @@ class Compiler(Expressions):
         call = node.value
         if not isinstance(call, ast.Call):
             self.fail(node, "`yield from` takes the call of a protocol: `yield from other(io, inode)`")
-        callee = self.global_value(call.func) if isinstance(call.func, ast.Name) else None
+        callee = self.called(call.func) if isinstance(call.func, ast.Name) else None
+        name = ast.unparse(call.func)
         if isinstance(callee, Operation):
-            if self.fixed:
-                self.fail(
-                    node,
-                    f"{ast.unparse(call.func)} is not bound; give constants={{'{ast.unparse(call.func)}': protocol}}",
-                )
-            for argument in call.args:
-                self.argument(argument, None)
+            self.check_operation(call, name, callee)
             return None
         if not getattr(callee, "is_protocol", False):
-            name = ast.unparse(call.func)
             if name == self.frame.protocol.name:
                 self.fail(node, f"{name} calls itself; a protocol cannot recurse, write a loop")
             self.fail(
                 node, f"{name} is not a protocol; `yield from` takes one, decorated with @protocol and defined above"
             )
         assert callee is not None
+        if any(frame.protocol is callee for frame in self.frames):
+            self.fail(node, f"{callee.name} calls itself through {name}; a protocol cannot recurse, write a loop")
         parameters = dict(callee.parameters)
         if len(call.args) > len(parameters):
             self.fail(node, f"{callee.name} takes {len(parameters)} arguments, {len(call.args)} are given")
@@ -146,7 +144,7 @@ class Compiler(Expressions):
             self.register()
         names: dict[str, Value | Record] = {}
         for name, argument in given.items():
-            value = self.argument(argument, parameters[name], callee, name)
+            value = self.argument(argument, parameters[name], f"{name} of {callee.name}")
             # The callee may assign the record whose field this is: it gets the value as it is now.
             if isinstance(value, Value) and not value.stable:
                 value = self.copy(value)
@@ -157,25 +155,27 @@ class Compiler(Expressions):
         self.top = results_at + len(results or ())
         return results
 
-    def argument(self, node: ast.expr, kind: Any, callee: Protocol | None = None, name: str = "") -> Value | Record:
+    def check_operation(self, call: ast.Call, name: str, operation: Operation) -> None:
+        if not name.isupper():
+            self.fail(call, f"{name} is an Operation: write its name in upper case, so that a run can bind it")
+        if self.fixed:
+            self.fail(call, f"{name} is not bound; give constants={{'{name}': protocol}}")
+        self.check_count(call, len(operation.parameters))
+        for number, (argument, kind) in enumerate(zip(call.args, operation.parameters, strict=True), start=1):
+            self.argument(argument, kind, f"argument {number} of {name}")
+
+    def argument(self, node: ast.expr, kind: Any, what: str) -> Value | Record:
         if isinstance(node, ast.Name) and isinstance(self.frame.names.get(node.id), Record):
             self.check_assigned(node)
             record = self.frame.names[node.id]
             assert isinstance(record, Record)
-            if kind is not None and not (isinstance(kind, type) and issubclass(record.cls, kind)):
-                self.fail(
-                    node,
-                    f"{name} of {callee.name if callee else ''} is {kind_name(kind)}, {record.cls.__name__} is given",
-                )
+            if not (isinstance(kind, type) and issubclass(record.cls, kind)):
+                self.fail(node, f"{what} is {kind_name(kind)}, {record.cls.__name__} is given")
             return record
         value = self.expression(node)
-        if kind is not None:
-            fits = kind is int if value.kind is int else isinstance(kind, type) and issubclass(value.kind, kind)
-            if not fits:
-                self.fail(
-                    node,
-                    f"{name} of {callee.name if callee else ''} is {kind_name(kind)}, {kind_name(value.kind)} is given",
-                )
+        fits = kind is int if value.kind is int else isinstance(kind, type) and issubclass(value.kind, kind)
+        if not fits:
+            self.fail(node, f"{what} is {kind_name(kind)}, {kind_name(value.kind)} is given")
         return value
 
     # -- statements ----------------------------------------------------------------------------------------------------
@@ -193,11 +193,13 @@ class Compiler(Expressions):
         node._ghost = True  # type: ignore[attr-defined]  # native.py strips it
         if waits(node):
             self.fail(node, "a ghost statement cannot wait: take the `yield` out of it")
+        outer, self.in_ghost = self.in_ghost, True
         if self.ghosts:
             self.plain_statement(node)
         else:
             with self.discarded():
                 self.plain_statement(node)
+        self.in_ghost = outer
 
     def plain_statement(self, node: ast.stmt) -> None:
         match node:
@@ -235,7 +237,7 @@ class Compiler(Expressions):
     def refuse_bare_call(self, call: ast.Call) -> NoReturn:
         text = ast.unparse(call)
         if isinstance(call.func, ast.Name):
-            found = self.lookup(call.func.id)
+            found = self.called(call.func)
             if getattr(found, "is_protocol", False) or isinstance(found, Operation):
                 self.fail(call, f"`{text}` does nothing without `yield from`: write `yield from {text}`")
         self.fail(call, f"`{text}` does nothing without `yield`: write `yield {text}`")
@@ -279,8 +281,8 @@ class Compiler(Expressions):
             self.frame.assigned = self.frame.assigned | {name}
 
     def local_class(self, call: ast.Call) -> type[Local] | None:
-        if isinstance(call.func, ast.Name) and call.func.id not in self.frame.names:
-            found = self.lookup(call.func.id)
+        if isinstance(call.func, ast.Name):
+            found = self.called(call.func)
             if isinstance(found, type) and issubclass(found, Local):
                 return found
             if isinstance(found, type) and issubclass(found, Shared):
@@ -329,6 +331,7 @@ class Compiler(Expressions):
         opcode = BINARY.get(type(node.op))
         if opcode is None:
             self.refuse_operator(node, node.op)
+        self.check_shift(node, opcode, node.value)
         match node.target:
             case ast.Name(id=name):
                 left = self.integer(ast.copy_location(ast.Name(name, ast.Load()), node))
@@ -342,8 +345,6 @@ class Compiler(Expressions):
                     self.move(at, self.binary(node, opcode, left, right_value))
                     return
                 obj = self.object_of(target)
-                if not obj.stable:
-                    obj = self.copy(obj)
                 if self.field_kind(target, obj.kind) not in INTEGERS:
                     self.fail(target, f"{obj.kind.__name__}.{target.attr} is not an integer")
                 member = self.member(obj.kind, target.attr)
@@ -412,7 +413,7 @@ class Compiler(Expressions):
         match node:
             case ast.For(
                 target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"), args=args, keywords=[]), orelse=[]
-            ) if 1 <= len(args) <= 3:
+            ) if 1 <= len(args) <= 3 and self.lookup("range") is MISSING and not self.is_variable("range"):
                 pass
             case _:
                 self.fail(
@@ -489,29 +490,20 @@ class Compiler(Expressions):
 
     # -- ghosts --------------------------------------------------------------------------------------------------------
     def is_ghost(self, node: ast.stmt) -> bool:
-        """Whether a statement exists for properties only.  Reading a ghost anywhere else is an error."""
+        """Whether a statement exists for properties only.  `field_kind` refuses ghosts anywhere else."""
         match node:
-            case ast.Assign(targets=[ast.Attribute() as target]) | ast.AugAssign(target=ast.Attribute() as target):
-                if self.kind_of(target) in GHOSTS:
-                    return True
+            case (
+                ast.Assign(targets=[ast.Attribute() as target])
+                | ast.AnnAssign(target=ast.Attribute() as target)
+                | ast.AugAssign(target=ast.Attribute() as target)
+            ):
+                return self.kind_of(target) in GHOSTS
             case ast.Assert(test=test):
                 return self.reads_ghost(test)
-            case ast.If(test=test, body=body, orelse=orelse):
-                inside = [self.is_ghost(statement) or isinstance(statement, ast.Pass) for statement in body + orelse]
-                if self.reads_ghost(test):
-                    if not all(inside):
-                        self.fail(node, "a test of a ghost field may decide about ghost statements only")
-                    return True
-                return False
-            case ast.While() | ast.For():
-                if isinstance(node, ast.While) and self.reads_ghost(node.test):
-                    self.fail(node, "a ghost field cannot decide about a loop")
-                return False
-        if not isinstance(node, (ast.If, ast.While, ast.For)) and self.reads_ghost(node):
-            self.fail(
-                node,
-                "a ghost field may be read in an assert or to set a ghost field only; real state cannot depend on it",
-            )
+            case ast.If(test=test, body=body, orelse=orelse) if self.reads_ghost(test):
+                if not all(self.is_ghost(statement) or isinstance(statement, ast.Pass) for statement in body + orelse):
+                    self.fail(node, "a test of a ghost field may decide about ghost statements only")
+                return True
         return False
 
     def reads_ghost(self, node: ast.AST) -> bool:

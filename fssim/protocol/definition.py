@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import textwrap
 import typing
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
@@ -33,10 +32,10 @@ class Protocol:
         self.__module__ = function.__module__
         self.filename = inspect.getsourcefile(function) or function.__code__.co_filename
         self.tree = _parse(function, self.filename)
-        closure = inspect.getclosurevars(function)
-        self._closure = dict(closure.nonlocals)
+        self._cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
         self.parameters = self._read_parameters()
-        Compiler(constants={}, path_ns=None, ghosts=True, fixed=False).check(self)
+        results = Compiler(constants={}, path_ns=None, ghosts=True, fixed=False).check(self)
+        self.has_results = bool(results)
 
     def __repr__(self) -> str:
         return f"<protocol {self.name} ({self.filename}:{self.tree.lineno})>"
@@ -48,8 +47,11 @@ class Protocol:
 
     def namespace(self, name: str, default: Any = None) -> Any:
         """Value of a global or enclosing name, as the function sees it."""
-        if name in self._closure:
-            return self._closure[name]
+        if name in self._cells:
+            try:
+                return self._cells[name].cell_contents
+            except ValueError:  # not assigned yet
+                return default
         return self.function.__globals__.get(name, default)
 
     def compile(
@@ -65,6 +67,8 @@ class Protocol:
         `path_ns`: CPU cost of each code path in nanoseconds.  Raises ProtocolError or UserError.
         """
         self._check_arguments(arguments)
+        if self.has_results:
+            raise UserError(f"{self.name} returns values, and nobody takes those of a thread's program")
         compiler = Compiler(constants or {}, path_ns or {}, ghosts, fixed=True)
         return compiler.program(self, arguments)
 
@@ -110,7 +114,8 @@ class Protocol:
                 f"{self.name}: parameters are plain names with a type, without defaults",
             )
         try:
-            hints = typing.get_type_hints(self.function, localns=self._closure)
+            enclosing = {name: self.namespace(name) for name in self._cells}
+            hints = typing.get_type_hints(self.function, localns=enclosing)
         except NameError as error:
             raise ProtocolError(
                 self.filename, self.tree.lineno, f"{self.name}: a parameter's type is not known: {error}"
@@ -135,12 +140,16 @@ def _parse(function: Callable[..., Any], filename: str) -> ast.FunctionDef:
         raise UserError(
             f"{function.__name__}: its source is not to be found; a protocol has to stand in a file or notebook cell"
         ) from None
-    tree = ast.parse(textwrap.dedent("".join(lines)))
-    ast.increment_lineno(tree, first - 1)
-    definition = tree.body[0]
+    # Not `textwrap.dedent`: a comment or a text may begin further left than the function.
+    nested = lines[0][:1].isspace()
+    try:
+        body = ast.parse("".join(["if True:\n", *lines] if nested else lines)).body
+    except SyntaxError:  # of a lambda, `inspect` may give half a statement
+        body = []
+    definition = body[0].body[0] if body and isinstance(body[0], ast.If) else body[0] if body else None
     if not isinstance(definition, ast.FunctionDef):
         raise ProtocolError(filename, first, "@protocol decorates a `def`; a protocol is a plain generator function")
-    return definition
+    return ast.increment_lineno(definition, first - 2 if nested else first - 1)
 
 
 def protocol(function: Callable[..., Any]) -> Protocol:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from fssim.errors import ProtocolError, nearest
 from fssim.protocol.bytecode import OPCODE_NAMES, OPCODES, OPERANDS, WIDTH
-from fssim.protocol.language import Local, Shared, element_class, field_kinds
+from fssim.protocol.language import GHOSTS, Local, Shared, element_class, field_kinds
 from fssim.protocol.subset import REFUSED
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Frame:
     protocol: Protocol
     names: dict[str, Value | Record]
     declared: dict[str, int]  # register of every variable that is assigned somewhere
+    first_temporary: int  # registers below it keep their values while the frame runs
     assigned: set[str] | None  # definitely assigned here; None where control never comes
     result_base: int | None = None  # first of the registers that take the results; None: nobody wants them
     returns: list[int] = field(default_factory=list)  # jumps to patch
@@ -109,6 +110,7 @@ class Emitter:
         self.label = 0  # the last instruction index that a jump leads to
         self.register_names: dict[int, str] = {}
         self.frames: list[Frame] = []
+        self.in_ghost = False  # the statement being compiled exists for properties only
         self.used: set[str] = set()
         self.node: ast.AST | None = None
 
@@ -139,10 +141,11 @@ class Emitter:
 
     def move(self, to: int, value: Value) -> None:
         """Copy a value to a register; if the last instruction made it just for this, let that write there itself."""
-        if value.constant is None and self.code and self.label < len(self.code):
+        temporary = value.constant is None and self.frame.first_temporary <= value.register < RECORDS
+        if temporary and self.code and self.label < len(self.code):
             last = self.code[-1]
             kinds = OPERANDS[OPCODE_NAMES[last[0]]]
-            if kinds[:1] == ("dst",) and last[1] == value.register and value.register not in self.register_names:
+            if kinds[:1] == ("dst",) and last[1] == value.register:
                 last[1] = to
                 return
         self.emit("MOV", to, self.use(value))
@@ -196,15 +199,23 @@ class Emitter:
 
     # -- names and fields ----------------------------------------------------------------------------------------------
 
+    def is_variable(self, name: str) -> bool:
+        return name in self.frame.names or name in self.frame.declared
+
     def lookup(self, name: str) -> Any:
-        """Value of a global name as the protocol sees it, `MISSING` if there is none."""
+        """Value of a global name as the protocol sees it, `MISSING` if there is none or a variable hides it."""
+        if self.is_variable(name):
+            return MISSING
         if name.isupper() and name in self.constants:
             self.used.add(name)
             return self.constants[name]
         return self.frame.protocol.namespace(name, MISSING)
 
-    def global_value(self, node: ast.Name) -> Any:
-        return None if (found := self.lookup(node.id)) is MISSING else found
+    def called(self, node: ast.Name) -> Any:
+        """What a name that is called stands for, `MISSING` if it is no global."""
+        if self.is_variable(node.id):
+            self.fail(node, f"{node.id} is a variable here and cannot be called; give the variable another name")
+        return self.lookup(node.id)
 
     def check_assigned(self, node: ast.Name) -> None:
         assigned = self.frame.assigned
@@ -229,6 +240,11 @@ class Emitter:
         kinds = field_kinds(cls)
         if node.attr not in kinds:
             self.fail(node, f"{cls.__name__} has no field {node.attr!r}{nearest(node.attr, kinds)}")
+        if kinds[node.attr] in GHOSTS and not self.in_ghost:
+            self.fail(
+                node,
+                "a ghost field may be read in an assert or to set a ghost field only; real state cannot depend on it",
+            )
         return kinds[node.attr]
 
     def kind_of(self, node: ast.expr) -> Any:

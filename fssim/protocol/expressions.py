@@ -72,8 +72,7 @@ class Expressions(Emitter):
                 opcode = BINARY.get(type(node.op))
                 if opcode is None:
                     self.refuse_operator(node, node.op)
-                if opcode in ("SHL", "SHR"):
-                    self.check_shift(node)
+                self.check_shift(node, opcode, node.right)
                 left = self.integer(node.left)
                 return self.binary(node, opcode, *self._right(left, node.right))
             case ast.UnaryOp():
@@ -124,7 +123,7 @@ class Expressions(Emitter):
         self.fail(node, f"{node.id} is no integer; a protocol uses integers, Shared and Local objects and protocols")
 
     def attribute(self, node: ast.Attribute) -> Value:
-        if isinstance(node.value, ast.Name) and node.value.id not in self.frame.names:
+        if isinstance(node.value, ast.Name):
             base = self.lookup(node.value.id)
             if base is language.path:
                 return self.path_cost(node)
@@ -184,8 +183,10 @@ class Expressions(Emitter):
         self.emit(opcode, at, self.use(left), self.use(right))
         return Value(int, at)
 
-    def check_shift(self, node: ast.BinOp) -> None:
-        count = self.integer(node.right).constant
+    def check_shift(self, node: ast.AST, opcode: str, right: ast.expr) -> None:
+        if opcode not in ("SHL", "SHR"):
+            return
+        count = self.integer(right).constant
         if count is None or not 0 <= count <= 62:
             self.fail(
                 node, "a shift count is a constant between 0 and 62; multiply or divide by a power of two instead"
@@ -200,6 +201,8 @@ class Expressions(Emitter):
         self.fail(node, f"outside the protocol language: {instead}")
 
     def unary(self, node: ast.UnaryOp) -> Value:
+        if isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant) and type(node.operand.value) is int:
+            return self.constant(node, -node.operand.value)  # the lowest integer has no positive counterpart
         value = self.integer(node.operand)
         opcode = {ast.USub: "NEG", ast.Not: "NOT", ast.Invert: "INV"}.get(type(node.op))
         if opcode is None:
@@ -245,11 +248,13 @@ class Expressions(Emitter):
         if not isinstance(node.func, ast.Name):
             self.refuse(node)
         name = node.func.id
-        found = self.lookup(name)
-        if found is MISSING and name in ("min", "max") and len(node.args) == 2 and not node.keywords:
+        found = self.called(node.func)
+        if found is MISSING and name in ("min", "max"):
+            self.check_count(node, 2)
             left = self.integer(node.args[0])
             return self.binary(node, name.upper(), *self._right(left, node.args[1]))
-        if found is MISSING and name == "len" and len(node.args) == 1:
+        if found is MISSING and name == "len":
+            self.check_count(node, 1)
             target = node.args[0]
             if isinstance(target, ast.Attribute) and element_class(self.kind_of(target)) is not None:
                 obj = self.object_of(target)
@@ -258,12 +263,13 @@ class Expressions(Emitter):
                 return Value(int, at)
             self.fail(node, "len() takes a field declared `list[Class]`")
         if found is language.thread_id or found is language.now:
+            self.check_count(node, 0)
             at = self.register()
             self.emit("TID" if found is language.thread_id else "NOW", at)
             return Value(int, at)
         if getattr(found, "is_protocol", False) or isinstance(found, Operation):
             self.fail(node, f"`{ast.unparse(node)}` is a protocol: write `yield from {ast.unparse(node)}`")
-        if found in EFFECTS:
+        if callable(found) and found in EFFECTS:
             self.fail(node, f"`{ast.unparse(node)}` may wait: write `yield {ast.unparse(node)}`")
         self.fail(node, f"{name}() cannot be called in a protocol; min, max, len, thread_id, now and `yield from` can")
 
@@ -272,8 +278,6 @@ class Expressions(Emitter):
         call = node.value
         if not isinstance(call, ast.Call):
             self.fail(node, "`yield` takes an effect, such as `yield inode.iolock.acquire(SHARED)` or `yield cpu(500)`")
-        if call.keywords:
-            self.fail(node, f"`{ast.unparse(call)}`: effects take their arguments by position")
         self.node = node
         dst = [self.register()]
         result = self._lock_effect(call, dst) if isinstance(call.func, ast.Attribute) else self._plain_effect(call, dst)
@@ -300,8 +304,6 @@ class Expressions(Emitter):
         if method not in methods:
             self.fail(call, f"{kind_name(kind)} has no {method}(){nearest(method, methods)}")
         opcode, has_mode, has_result = methods[method]
-        if not owner.stable and call.args and waits(call.args[0]):
-            owner = self.copy(owner)
         arguments = self._arguments(call, int(has_mode))
         operands = [self.use(owner), self.member(owner.kind, target.value.attr)]
         if has_mode:
@@ -317,16 +319,13 @@ class Expressions(Emitter):
         return has_result
 
     def _is_device(self, node: ast.expr) -> bool:
-        return (
-            isinstance(node, ast.Name) and node.id not in self.frame.names and self.lookup(node.id) is language.device
-        )
+        return isinstance(node, ast.Name) and self.lookup(node.id) is language.device
 
     def _plain_effect(self, call: ast.Call, dst: list[int]) -> bool:
-        assert isinstance(call.func, ast.Name) or not isinstance(call.func, ast.Attribute)
-        found = self.lookup(call.func.id) if isinstance(call.func, ast.Name) else MISSING
+        found = self.called(call.func) if isinstance(call.func, ast.Name) else MISSING
         if getattr(found, "is_protocol", False) or isinstance(found, Operation):
             self.fail(call, f"`{ast.unparse(call)}` is a protocol: write `yield from {ast.unparse(call)}`")
-        if found not in EFFECTS:
+        if not callable(found) or found not in EFFECTS:
             self.fail(
                 call, f"`{ast.unparse(call)}` is no effect; lock and counter methods, device, cpu, sleep and choose are"
             )
@@ -336,16 +335,19 @@ class Expressions(Emitter):
         return has_result
 
     def _arguments(self, call: ast.Call, count: int) -> list[Value]:
-        if len(call.args) != count:
-            self.fail(
-                call,
-                f"`{ast.unparse(call)}` takes {count} argument{'s' if count != 1 else ''}, {len(call.args)} are given",
-            )
+        self.check_count(call, count)
         values = self.operands(call.args)
         for node, value in zip(call.args, values, strict=True):
             if value.kind is not int:
                 self.fail(node, f"`{ast.unparse(node)}` is {kind_name(value.kind)}, an integer is needed here")
         return values
+
+    def check_count(self, call: ast.Call, count: int) -> None:
+        text = ast.unparse(call)
+        if call.keywords:
+            self.fail(call, f"`{text}`: arguments are given by position here")
+        if len(call.args) != count:
+            self.fail(call, f"`{text}` takes {count} argument{'s' if count != 1 else ''}, {len(call.args)} are given")
 
     # -- tests ---------------------------------------------------------------------------------------------------------
     def static_test(self, node: ast.expr) -> int | None:
@@ -368,8 +370,7 @@ class Expressions(Emitter):
         return None if constant is None else int(bool(constant))
 
     def _is_constant(self, name: str) -> bool:
-        local = name in self.frame.names or name in self.frame.declared
-        return not local and isinstance(self.lookup(name), int)
+        return isinstance(self.lookup(name), int)
 
     @contextmanager
     def discarded_value(self) -> Iterator[list[Value]]:

@@ -169,8 +169,20 @@ _KINDS: dict[type, dict[str, Any]] = {}
 def field_kinds(cls: type) -> dict[str, Any]:
     """Return the fields of a `Shared` or `Local` class in declaration order, name to kind, base classes first."""
     if cls not in _KINDS:
-        _KINDS[cls] = get_type_hints(cls)
+        kinds = get_type_hints(cls)
+        for name, kind in kinds.items():
+            if kind is not int if issubclass(cls, Local) else not _may_be_shared(kind):
+                allowed = (
+                    "an int" if issubclass(cls, Local) else "an integer, a lock, a Counter, a Shared class or a list"
+                )
+                raise TypeError(f"{cls.__name__}.{name} is declared {kind!r}; it may be {allowed}")
+        _KINDS[cls] = kinds
     return _KINDS[cls]
+
+
+def _may_be_shared(kind: Any) -> bool:
+    inner = kind if (element := element_class(kind)) is None else element
+    return inner in INTEGERS or inner in PRIMITIVES or (isinstance(inner, type) and issubclass(inner, Shared))
 
 
 def element_class(kind: Any) -> type | None:

@@ -45,7 +45,7 @@ class _Rewrite(ast.NodeTransformer):
 
     def _loop(self, node: ast.While | ast.For) -> ast.AST:
         self.generic_visit(node)
-        tick = ast.Expr(ast.Call(ast.Name("_tick", ast.Load()), [], []))
+        tick = ast.Expr(ast.Call(ast.Name("@tick", ast.Load()), [], []))
         # On the line of the loop, as in the bytecode.
         ast.copy_location(tick, node)
         node.body.insert(0, ast.fix_missing_locations(tick))
@@ -56,13 +56,16 @@ class _Rewrite(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
-        call = ast.Call(ast.Name("_element", ast.Load()), [node.value, node.slice], [])
+        call = ast.Call(ast.Name("@element", ast.Load()), [node.value, node.slice], [])
         return ast.fix_missing_locations(ast.copy_location(call, node))
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        node.msg = ast.copy_location(ast.Constant(assertion_text(node)), node.msg or node.test)
+        # `assert` would raise on the line of its test in some versions of Python, and not at all under `python -O`.
+        call = ast.Call(ast.Name("@fails", ast.Load()), [ast.Constant(assertion_text(node))], [])
         self.generic_visit(node)
-        return node
+        raised = ast.If(node.test, [ast.Pass()], [ast.Raise(call)])
+        ast.copy_location(raised.orelse[0], node)
+        return ast.fix_missing_locations(ast.copy_location(raised, node))
 
 
 def build_native(
@@ -93,13 +96,14 @@ class _Builder:
             never = ast.If(ast.Constant(False), [ast.Expr(ast.Yield())], [])
             tree.body.insert(0, ast.fix_missing_locations(ast.copy_location(never, tree)))
         module = ast.Module([tree], [])
-        namespace: dict[str, Any] = {"_tick": _tick, "_element": checked_element}
+        # No name of a protocol can hide these.
+        namespace: dict[str, Any] = {"@tick": _tick, "@element": checked_element, "@fails": AssertionError}
         for node in ast.walk(tree):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in namespace:
                 found = self._resolve(protocol, node.id)
                 if found is not _MISSING:
                     namespace[node.id] = found
-        exec(compile(module, protocol.filename, "exec", optimize=0), namespace)
+        exec(compile(module, protocol.filename, "exec"), namespace)
         native: Native = namespace[tree.name]
         self.built[id(protocol)] = native
         return native

@@ -118,7 +118,7 @@ REFUSED = [
     ("x = inode.shadow", "real state cannot depend on it"),
     ("inode.size = inode.shadow", "real state cannot depend on it"),
     ("if inode.shadow > 0:\n    inode.size = 1", "may decide about ghost statements only"),
-    ("while inode.shadow > 0:\n    pass", "cannot decide about a loop"),
+    ("while inode.shadow > 0:\n    pass", "real state cannot depend on it"),
     ("yield cpu(inode.shadow)", "real state cannot depend on it"),
     ("inode.shadow = yield choose(2)", "a ghost statement cannot wait"),
 ]
