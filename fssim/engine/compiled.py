@@ -99,11 +99,11 @@ IN_FLIGHT, SLOTS, GATE, BUS, CHANNELS, CHIPS, WRITE_BUS, DRAIN, RESOURCES = _num
 # USES: events still to come that need the chunk, transferred and decoded, in either order.
 CHUNK_REQUEST, CHUNK_BYTES, CHUNK_PAGE, CHUNK_USES, CHUNK_NEXT, CHUNK_COLUMNS = _numbers(6)
 # OTHER: the first chunk of the FIFO whose page is not in the cache register.  The chips of a channel follow each other;
-# the row of its first chip also holds whether the channel is busy and which chip it served last.
+# the row of that FIRST chip also holds whether the channel is busy and which chip it served last.
 (
-    CHIP_HEAD, CHIP_TAIL, CACHE_REGISTER, DATA_REGISTER, LOADED, OTHER, CHANNEL_BUSY, SERVED_LAST,
+    CHIP_HEAD, CHIP_TAIL, CACHE_REGISTER, DATA_REGISTER, LOADED, OTHER, FIRST, CHANNEL_BUSY, SERVED_LAST,
     CHIP_COLUMNS,
-) = _numbers(9)  # fmt: skip
+) = _numbers(10)  # fmt: skip
 
 # --- values in the columns
 
@@ -927,7 +927,7 @@ def chip_step(a, now, chip):
             other = chunks[other, CHUNK_NEXT]
         chips[chip, OTHER] = other
     if chips[chip, CACHE_REGISTER] == page:
-        channel_step(a, now, chip - chip % a.control[CHIPS_PER_CHANNEL])
+        channel_step(a, now, chips[chip, FIRST])
     other = chips[chip, OTHER]
     if chips[chip, DATA_REGISTER] < 0 and other >= 0:
         chips[chip, DATA_REGISTER] = chunks[other, CHUNK_PAGE]
@@ -1065,12 +1065,12 @@ def flash_event(a, now, subject):
         else:
             chunk = chips[number, CHIP_HEAD]
             chips[number, CHIP_HEAD] = chunks[chunk, CHUNK_NEXT]
-            chips[number - number % control[CHIPS_PER_CHANNEL], CHANNEL_BUSY] = 0
+            chips[chips[number, FIRST], CHANNEL_BUSY] = 0
             level(a.resources, now, CHANNELS, NOTHING)
             release_chunk(a.control, a.chunks, chunk)
         chip_step(a, now, number)
         if stage == TRANSFER_END:
-            channel_step(a, now, number - number % control[CHIPS_PER_CHANNEL])
+            channel_step(a, now, chips[number, FIRST])
     elif stage in (DECODE_END, BUS_END):
         joins = False
         if stage == DECODE_END:

@@ -485,6 +485,8 @@ def _chips(device: Device | None) -> np.ndarray:
     count = device.channels * device.chips_per_channel if isinstance(device, FlashDevice) else 0
     chips = np.full((count, c.CHIP_COLUMNS), -1, dtype=np.int64)
     chips[:, [c.LOADED, c.CHANNEL_BUSY, c.SERVED_LAST]] = 0
+    if isinstance(device, FlashDevice):
+        chips[:, c.FIRST] = np.arange(count) // device.chips_per_channel * device.chips_per_channel
     return chips
 
 
