@@ -54,7 +54,10 @@ class System:
 
 @dataclass(frozen=True)
 class LockUse:
-    """Use of one lock class in one mode, as /proc/lock_stat counts it.  Times in nanoseconds."""
+    """Use of one lock class in one mode, as /proc/lock_stat counts it.  Times in nanoseconds.
+
+    `holds`: number of holds that ended; a demotion ends an exclusive hold and begins a shared one.
+    """
 
     name: str
     mode: str  # "shared" or "exclusive"
@@ -67,6 +70,7 @@ class LockUse:
     hold_total_ns: int
     hold_min_ns: int
     hold_max_ns: int
+    holds: int = 0
 
 
 @dataclass(frozen=True)

@@ -83,9 +83,10 @@ IS_FREE, IDLE_SINCE, CPU_COLUMNS = _numbers(3)
     LOCK_COLUMNS,
 ) = _numbers(19)  # fmt: skip
 
-ACQUISITIONS, CONTENTIONS, BOUNCES, WAIT_TOTAL, WAIT_MIN, WAIT_MAX, HOLD_TOTAL, HOLD_MIN, HOLD_MAX, USE_COLUMNS = (
-    _numbers(10)
-)
+(
+    ACQUISITIONS, CONTENTIONS, BOUNCES, WAIT_TOTAL, WAIT_MIN, WAIT_MAX, HOLD_TOTAL, HOLD_MIN, HOLD_MAX, HOLDS,
+    USE_COLUMNS,
+) = _numbers(11)  # fmt: skip
 
 # A resource is either counted (level) or booked ahead (free at); the other columns stay 0.
 FREE_AT, BUSY, LEVEL, LEVEL_SINCE, RESOURCE_COLUMNS = _numbers(5)
@@ -564,6 +565,7 @@ def count_hold(locks, uses, number, mode, duration):
     use[HOLD_TOTAL] += duration
     use[HOLD_MIN] = min(use[HOLD_MIN], duration)
     use[HOLD_MAX] = max(use[HOLD_MAX], duration)
+    use[HOLDS] += 1
 
 
 @inlined
@@ -1052,7 +1054,6 @@ def bus_step(a, now):
 @inlined
 def flash_event(a, now, subject):
     """A stage of the flash device has come to its end."""
-    control = a.control
     chips = a.chips
     chunks = a.chunks
     requests = a.requests

@@ -219,6 +219,7 @@ USE_FIELDS = (
     "hold_total_ns",
     "hold_min_ns",
     "hold_max_ns",
+    "holds",
 )
 
 

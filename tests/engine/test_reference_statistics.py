@@ -78,10 +78,10 @@ def test_use_of_a_lock(engine: str) -> None:
         (use_rwlock, 30, EXCLUSIVE, 1),
         host=host,
     )
-    assert use(result, "Box.rwlock", "shared") == LockUse("Box.rwlock", "shared", 1, 0, 0, 0, 0, 0, 10, 10, 10)
+    assert use(result, "Box.rwlock", "shared") == LockUse("Box.rwlock", "shared", 1, 0, 0, 0, 0, 0, 10, 10, 10, 1)
     # Waits from 2 and 3 to the grants at 10 and 15; every one is a bounce.
     assert use(result, "Box.rwlock", "exclusive") == LockUse(
-        "Box.rwlock", "exclusive", 3, 2, 3, 8 + 12, 8, 12, 5 + 7 + 1, 1, 7
+        "Box.rwlock", "exclusive", 3, 2, 3, 8 + 12, 8, 12, 5 + 7 + 1, 1, 7, 3
     )
     assert [row.name + " " + row.mode for row in result.locks] == [
         "Box.rwlock shared",
@@ -96,9 +96,15 @@ def test_use_of_a_lock(engine: str) -> None:
 
 def test_demote_ends_an_exclusive_hold_and_begins_a_shared_one_without_an_acquisition(engine: str) -> None:
     result = play(engine, (demote_rwlock, 10, 20))
-    assert use(result, "Box.rwlock", "exclusive").hold_total_ns == 10
-    shared = use(result, "Box.rwlock", "shared")
-    assert (shared.acquisitions, shared.hold_total_ns) == (0, 20)
+    exclusive, shared = use(result, "Box.rwlock", "exclusive"), use(result, "Box.rwlock", "shared")
+    assert (exclusive.acquisitions, exclusive.holds, exclusive.hold_total_ns) == (1, 1, 10)
+    assert (shared.acquisitions, shared.holds, shared.hold_total_ns) == (0, 1, 20)
+
+
+def test_a_hold_that_has_not_ended_is_none_yet(engine: str) -> None:
+    result = play(engine, (use_rwlock, 0, EXCLUSIVE, 10), time_limit_ns=5)
+    exclusive = use(result, "Box.rwlock", "exclusive")
+    assert (exclusive.acquisitions, exclusive.holds, exclusive.hold_total_ns) == (1, 0, 0)
 
 
 def test_waits_and_holds_that_began_before_the_window_count_whole(engine: str) -> None:

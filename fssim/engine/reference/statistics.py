@@ -64,7 +64,7 @@ class Use:
         return (
             *(self.acquisitions, waits.count, self.bounces),
             *(waits.total_ns, waits.minimum_ns, waits.maximum_ns),
-            *(holds.total_ns, holds.minimum_ns, holds.maximum_ns),
+            *(holds.total_ns, holds.minimum_ns, holds.maximum_ns, holds.count),
         )
 
 
