@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from functools import partial
+from typing import Any
 
 
 class FssimError(Exception):
@@ -26,6 +28,11 @@ class ProtocolError(UserError):
         super().__init__(f"{filename}:{line}: {message}")
         self.filename = filename
         self.line = line
+        self._message = message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # `args` is the text made of the arguments, which `Exception` would pass to `__init__` in their place.
+        return type(self), (self.filename, self.line, self._message), self.__dict__
 
 
 class RunError(FssimError):
@@ -47,6 +54,11 @@ class RunError(FssimError):
         self.time_ns = time_ns
         self.seed = seed
         self.line = line
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kind = type(self)
+        make = partial(kind, thread=self.thread, lock=self.lock, time_ns=self.time_ns, seed=self.seed, line=self.line)
+        return make, (self.detail,), self.__dict__
 
 
 class Deadlock(RunError):
