@@ -16,6 +16,7 @@ import numpy as np
 from fssim.engine import compiled as c
 from fssim.engine import messages
 from fssim.engine.objects import CATEGORIES, USE_FIELDS, Objects, fields, lock_uses, time_by_category, walk
+from fssim.engine.programs import ProgramKey, compile_programs, program_key
 from fssim.engine.random import GOLDEN, MASK, TABLE, mix
 from fssim.errors import (
     AssertionFailed,
@@ -34,7 +35,6 @@ from fssim.errors import (
 )
 from fssim.machine.device import Device, FlashDevice, SimpleDevice
 from fssim.machine.host import Host
-from fssim.protocol import Protocol
 from fssim.protocol.bytecode import OPCODE_NAMES, OPERANDS, Program
 from fssim.protocol.language import Counter, Primitive, RWLock, Shared, SpinLock
 from fssim.system import RunResult, System
@@ -42,7 +42,6 @@ from fssim.system import RunResult, System
 FUEL = 2_000_000  # effects between two looks at the host, such as at Ctrl-C: less than a second
 HELD_ROOM = 8  # locks a thread can hold before its list has to grow
 LOG_CHUNK = 1 << 16  # rows
-PROGRAMS_KEPT = 256
 NO_LIMIT = (1 << 63) - 1
 
 FAILURES: dict[int, tuple[type[RunError], str]] = {
@@ -79,38 +78,6 @@ class _Loaded:
 
     entry: int
     program: Program
-
-
-_compiled: dict[Any, Program] = {}
-
-
-def _compile(protocol: Protocol, kinds: tuple[Any, ...], system: System) -> Program:
-    """Compile a program, or take it from the runs before: a grid runs the same few programs thousands of times."""
-    path_ns = system.host.path_ns
-    settings = (system.ghosts, tuple(system.constants.items()), tuple(path_ns.items()), _globals(protocol, system))
-    key = (protocol, kinds, settings)
-    if key not in _compiled:
-        if len(_compiled) >= PROGRAMS_KEPT:
-            _compiled.clear()
-        _compiled[key] = protocol.compile(
-            arguments=kinds, constants=system.constants, path_ns=path_ns, ghosts=system.ghosts
-        )
-    return _compiled[key]
-
-
-def _globals(protocol: Protocol, system: System) -> tuple[tuple[str, Any], ...]:
-    """Return the integers and protocols that a protocol, and those it calls, find by name: they may be rebound."""
-    found: dict[tuple[str, Any], None] = {}
-    todo = [protocol, *(value for value in system.constants.values() if isinstance(value, Protocol))]
-    for each in todo:
-        code = each.function.__code__
-        for name in (*code.co_names, *code.co_freevars):
-            value = each.namespace(name)
-            if isinstance(value, (int, Protocol)) and (name, value) not in found:
-                found[name, value] = None
-                if isinstance(value, Protocol):
-                    todo.append(value)
-    return tuple(found)
 
 
 class _Run:
@@ -161,19 +128,13 @@ class _Run:
 
     def _load(self) -> tuple[list[int], list[_Loaded]]:
         """Link the threads' programs, each only once, into one code array."""
-        system = self.system
         code: list[int] = []
-        by_key: dict[tuple[Protocol, tuple[Any, ...]], _Loaded] = {}
-        loaded: list[_Loaded] = []
-        for thread in system.threads:
-            kinds = tuple([type(value) if isinstance(value, Shared) else int for value in thread.arguments])
-            key = (thread.protocol, kinds)
-            if key not in by_key:
-                program = _compile(thread.protocol, kinds, system)
-                by_key[key] = _Loaded(len(code), program)
-                code += _link(program, len(code), len(self.texts))
-                self.texts += program.texts
-            loaded.append(by_key[key])
+        by_key: dict[ProgramKey, _Loaded] = {}
+        for key, program in compile_programs(self.system).items():
+            by_key[key] = _Loaded(len(code), program)
+            code += _link(program, len(code), len(self.texts))
+            self.texts += program.texts
+        loaded = [by_key[program_key(thread)] for thread in self.system.threads]
         return code, loaded
 
     def _registers(self, loaded: list[_Loaded]) -> np.ndarray:

@@ -12,6 +12,7 @@ import numpy as np
 
 from fssim.engine import messages
 from fssim.engine.objects import NamedPrimitive, Objects, walk
+from fssim.engine.programs import compile_programs
 from fssim.engine.reference.counters import WaitedCounter
 from fssim.engine.reference.devices import Completion, SimpleStorage, StorageDevice
 from fssim.engine.reference.effects import Interpreter
@@ -26,7 +27,6 @@ from fssim.errors import Deadlock, RunError
 from fssim.machine.device import Device, SimpleDevice
 from fssim.machine.host import Host
 from fssim.protocol import language
-from fssim.protocol.language import Shared
 from fssim.system import RunResult, System, Thread
 
 LOCK_KINDS: dict[type[language.Primitive], dict[str, type[Lock]]] = {
@@ -47,7 +47,7 @@ class _Run:
         self.system = system
         template = _own_copy(system.threads)
         self.objects: Objects = walk(template)
-        _check_programs(template, system)
+        compile_programs(system)  # refuses what the compiled engine would refuse
         self.threads = [_make_thread(number, thread, system) for number, thread in enumerate(template)]
         self.simulation = Simulation(system.host, system.seed, system.log)
         self.statistics = Statistics(
@@ -150,16 +150,6 @@ def _own_copy(threads: Sequence[Thread]) -> list[Thread]:
     """Copy the shared objects, so that the template stays as it is; what threads share they share in the copy."""
     copies: list[tuple[Any, ...]] = copy.deepcopy([thread.arguments for thread in threads])
     return [replace(thread, arguments=arguments) for thread, arguments in zip(threads, copies, strict=True)]
-
-
-def _check_programs(threads: Sequence[Thread], system: System) -> None:
-    """Refuse what the compiled engine refuses: arguments of the wrong kind, operations that are not bound."""
-    kinds = {
-        (thread.protocol, tuple(type(value) if isinstance(value, Shared) else int for value in thread.arguments))
-        for thread in threads
-    }
-    for protocol, arguments in kinds:
-        protocol.compile(arguments, system.constants, system.host.path_ns, system.ghosts)
 
 
 def _make_thread(number: int, thread: Thread, system: System) -> SimThread:
