@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     "-o", "--output", type=click.Path(path_type=Path), help="Profile to write; without it, the one that is read."
 )
 @click.option(
-    "--iterations", default=40, show_default=True, type=click.IntRange(1), help="At most so many steps a start."
+    "--iterations", default=20, show_default=True, type=click.IntRange(1), help="At most so many steps a start."
 )
 @click.option("--starts", type=click.IntRange(1), help="Starting points; the file's own number if not given.")
 @click.option("--ios", type=click.IntRange(100), help="I/Os in a cell's window; the file's own number if not given.")

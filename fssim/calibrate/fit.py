@@ -1,10 +1,10 @@
 """Fits the free parameters of a machine to measured IOPS, and says how well the data determine them.
 
-The residuals are the logarithms of predicted over measured IOPS.  Every evaluation uses the same random numbers, so
-that the prediction is a nearly smooth function of the parameters; derivatives are taken over steps of a few per cent,
-wide enough to step over what is left of the noise.  The optimiser is scipy's trust-region least squares on the
-logarithms of the parameters, with the soft L1 loss: a cell that the model cannot explain does not drag the others
-along.
+The residuals are the logarithms of predicted over measured IOPS, and the loss is soft L1: a cell that the model cannot
+explain does not drag the others along.  Common random numbers do not make the loss smooth: a changed parameter changes
+the order of events, and with it everything after.  What is left is a rugged surface on which trust-region methods
+stall, because they shrink their step after a few unlucky ones (scipy's `least_squares` did).  So this is a damped
+Gauss-Newton method for noisy functions: derivatives over wide steps, several dampings side by side, the best taken.
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ from fssim.profile import Machine
 if TYPE_CHECKING:
     import numpy as np
 
-FIRST_STEP = 0.1  # length of the optimiser's first step, in logarithms
-STEP = 0.06  # of a parameter's logarithm, for the derivatives that lead the optimiser
+STEP = 0.06  # of a parameter's logarithm, for the derivatives that lead the descent
+DAMPINGS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)  # in units of the mean curvature, tried side by side
+LONGEST_MOVE = 0.3  # of a parameter's logarithm in one step
+WORTHWHILE = 0.002  # part of the loss that a step must gain to count as progress
+PATIENCE = 2  # steps without progress, each with new derivatives, before the descent ends
 WIDE_STEP = 0.1  # and for those of the standard errors: steps over the noise, and the loss is flat enough
 REPLICATIONS = 4  # seeds of the derivatives for the standard errors
 UNIDENTIFIED = 0.25  # relative standard error above which a parameter counts as not determined by the data
@@ -74,6 +77,7 @@ class Fitter:
         self.progress = progress
         self.seed = seed
         self.evaluations = 0
+        self.label = ""
         groups: dict[tuple[str, str, int], list[int]] = defaultdict(list)
         for number, cell in enumerate(calibration.cells):
             groups[cell.filesystem, cell.key.pattern, cell.key.block_size_bytes].append(number)
@@ -119,9 +123,7 @@ class Fitter:
         ios, warmup_ios = length_of_run(run.ios, run.ios_per_thread, run.warmup_fraction, cell.key.threads)
         return Task(cell.filesystem, cell.key, machine, seed, ios, warmup_ios, "compiled")
 
-    def jacobian(
-        self, logarithms: np.ndarray, low: np.ndarray, high: np.ndarray, seed: int | None = None, step: float = STEP
-    ) -> np.ndarray:
+    def jacobian(self, logarithms: np.ndarray, low: np.ndarray, high: np.ndarray, seed: int, step: float) -> np.ndarray:
         """Return the derivatives of the residuals by the parameters' logarithms, by central differences."""
         import numpy as np
 
@@ -141,54 +143,62 @@ class Fitter:
     def fit(self, most_iterations: int) -> Fit:
         """Return the best of all starts: the profile's own values, then random ones near them."""
         import numpy as np
-        from scipy.optimize import least_squares
 
         definition = self.calibration.definition
         low = np.log([parameter.low for parameter in definition.parameters])
         high = np.log([parameter.high for parameter in definition.parameters])
-        scale = definition.outlier_scale
-        best = None
+        found = []
         for number, start in enumerate(self._starts(low, high)):
-            self.progress(f"start {number + 1} of {definition.starts}")
-
-            # From zero and in units of FIRST_STEP, so that the trust region begins with a small step.
-            def at(moves: np.ndarray, start: np.ndarray = start) -> np.ndarray:
-                return start + FIRST_STEP * moves
-
-            def residuals(moves: np.ndarray, at: Callable[[np.ndarray], np.ndarray] = at) -> np.ndarray:
-                found = self.residuals([np.exp(at(moves))])[0]
-                self.progress(f"mean absolute error {100 * abs(found).mean():.3f} %  ({self.evaluations} evaluations)")
-                return found
-
-            solution = least_squares(
-                residuals,
-                np.zeros(len(start)),
-                jac=lambda moves, at=at: FIRST_STEP * self.jacobian(at(moves), low, high),
-                bounds=((low - start) / FIRST_STEP - 1e-9, (high - start) / FIRST_STEP + 1e-9),
-                loss="soft_l1",
-                f_scale=scale,
-                xtol=1e-4,
-                ftol=1e-4,
-                max_nfev=most_iterations,
-            )
-            if best is None or solution.cost < best.cost:
-                best, best_at = solution, at(solution.x)
-        assert best is not None
-        residual = self.residuals([np.exp(best_at)])[0]
+            self.label = f"start {number + 1} of {definition.starts}"
+            found.append(self._descend(start, low, high, most_iterations))
+        _, point, residual = min(found, key=lambda item: item[0])
         jacobians = []
         for replication in range(REPLICATIONS):
             self.progress(f"standard errors: replication {replication + 1} of {REPLICATIONS}")
-            jacobians.append(
-                self.jacobian(
-                    best_at, low, high, seed=self.seed + definition.replications * (replication + 1), step=WIDE_STEP
-                )
-            )
+            seed = self.seed + definition.replications * (replication + 1)
+            jacobians.append(self.jacobian(point, low, high, seed, WIDE_STEP))
         return Fit(
-            values=tuple(float(value) for value in np.exp(best_at)),
+            values=tuple(float(value) for value in np.exp(point)),
             residuals=residual,
-            standard_error=tuple(float(error) for error in standard_errors(jacobians, residual, scale)),
+            standard_error=tuple(
+                float(error) for error in standard_errors(jacobians, residual, definition.outlier_scale)
+            ),
             evaluations=self.evaluations,
         )
+
+    def _descend(
+        self, point: np.ndarray, low: np.ndarray, high: np.ndarray, most_iterations: int
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return loss, logarithms of the parameters and residuals where no damping leads further down."""
+        import numpy as np
+
+        scale = self.calibration.definition.outlier_scale
+        residual = self.residuals([np.exp(point)])[0]
+        loss = soft_l1(residual, scale)
+        unlucky = 0
+        for iteration in range(most_iterations):
+            self.progress(f"{self.label}, step {iteration + 1}: mean absolute error {100 * abs(residual).mean():.3f} %")
+            # Other seeds at every step, so that the noise of the derivatives is not the same again.
+            jacobian = self.jacobian(point, low, high, self.seed + 1000 * (iteration + 1), STEP)
+            weights = 1.0 / np.sqrt(1.0 + (residual / scale) ** 2)
+            curvature = jacobian.T @ (weights[:, None] * jacobian)
+            downhill = -jacobian.T @ (weights * residual)
+            typical = np.trace(curvature) / len(point)
+            trials = []
+            for damping in DAMPINGS:
+                move = np.linalg.solve(curvature + damping * typical * np.eye(len(point)), downhill)
+                trials.append(np.clip(point + np.clip(move, -LONGEST_MOVE, LONGEST_MOVE), low, high))
+            residuals = self.residuals([np.exp(trial) for trial in trials])
+            losses = [soft_l1(trial, scale) for trial in residuals]
+            best = int(np.argmin(losses))
+            if losses[best] < loss:
+                unlucky = 0 if losses[best] < loss * (1 - WORTHWHILE) else unlucky + 1
+                loss, point, residual = losses[best], trials[best], residuals[best]
+            else:
+                unlucky += 1
+            if unlucky == PATIENCE:
+                break
+        return loss, point, residual
 
     def _starts(self, low: np.ndarray, high: np.ndarray) -> Iterator[np.ndarray]:
         import numpy as np
@@ -203,6 +213,11 @@ class Fitter:
 def _numbered(item: tuple[int, _Group]) -> tuple[int, list[float]]:
     """Results come back in any order; the number says whose they are."""
     return item[0], _predict(item[1])
+
+
+def soft_l1(residuals: np.ndarray, scale: float) -> float:
+    """Return the loss: the sum of 2 scale^2 (sqrt(1 + (r / scale)^2) - 1), r^2 for small r and linear for large."""
+    return float((2 * scale**2 * ((1 + (residuals / scale) ** 2) ** 0.5 - 1)).sum())
 
 
 def standard_errors(jacobians: Sequence[np.ndarray], residuals: np.ndarray, scale: float) -> np.ndarray:

@@ -19,7 +19,7 @@ from fssim.protocol import (
     protocol,
 )
 
-SECTOR = 512
+PAGE = 4096
 
 
 class Inode(Shared):
@@ -64,9 +64,9 @@ def map_blocks(io: IO, inode: Inode):
 
 @protocol
 def read_and_wait(io: IO, inode: Inode):
-    """Map, build the I/O, submit it and sleep until it is complete, under whatever lock the caller holds."""
+    """Map, build the I/O page by page, submit it and sleep until it is complete, under whatever lock the caller holds."""
     yield from map_blocks(io, inode)
-    yield cpu(path.xfs_submit_sector * (io.length // SECTOR))
+    yield cpu(path.xfs_further_page * ((io.length - 1) // PAGE))
     yield device.read(inode.disk_offset + io.offset, io.length)
     yield cpu(path.read_complete)
 
