@@ -46,6 +46,8 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         ([*RUN, "--treads", "4"], "No such option"),
         (["dio_read_lock", "--machine", "missing.toml"], "missing.toml: no such file"),
         ([*RUN, "--out", "/dev/null/x"], "output folder /dev/null/x: Not a directory; give another with --out"),
+        ([*RUN, "--threads", "99999999999"], "99999999999 threads: must be between 1 and 65536"),
+        ([*RUN, "--csv", "/"], "/: is a folder; give the name of a file"),
         ([*RUN, "--csv", "/dev/null/x.csv"], "output folder /dev/null: File exists"),
     ],
 )
@@ -114,3 +116,27 @@ def test_a_reader_that_stops_early_does_not_cost_the_results(tmp_path: Path) -> 
 def _children(pid: int) -> str:
     file = Path(f"/proc/{pid}/task/{pid}/children")
     return file.read_text() if file.exists() else ""
+
+
+def test_csv_and_json_do_not_overwrite_each_other(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    same = str(tmp_path / "same")
+    code, _, err = outcome(capsys, *RUN, "--out", str(tmp_path), "--csv", same, "--json", same)
+    assert code == 2
+    assert "one would overwrite the other" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "Missing argument 'NAME'"),
+        (["engel-2011", "--bogus"], "No such option"),
+        (["engel-2011", "-o", "/"], "/: is a folder; give a file with -o"),
+        (["nope"], "unknown calibration 'nope'; known: engel-2011"),
+    ],
+)
+def test_a_mistake_in_a_calibration_is_one_line(arguments: list[str], message: str) -> None:
+    command = [sys.executable, "-m", "fssim.calibrate", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1

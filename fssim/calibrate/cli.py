@@ -132,6 +132,8 @@ def _table(calibration: Calibration, residuals: list[float]) -> str:
 
 def _check_writable(target: Path) -> None:
     folder = target.parent
+    if target.is_dir():
+        raise UserError(f"{target}: is a folder; give a file with -o")
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise UserError(f"{target}: the folder does not exist or is not writable; give another with -o")
 
@@ -144,7 +146,7 @@ def main() -> None:
         click.echo(f"fssim.calibrate: {error}", err=True)
         sys.exit(2)
     except click.ClickException as error:
-        error.show()
+        click.echo(f"fssim.calibrate: {error.format_message()}", err=True)
         sys.exit(2)
     except (click.Abort, KeyboardInterrupt):
         click.echo("fssim.calibrate: interrupted; nothing was written", err=True)

@@ -28,6 +28,8 @@ from fssim.report.lock_stat import lock_stat
 from fssim.report.page import Picture, page
 from fssim.workload.sysbench import PATTERNS, check_block_size
 
+MOST_THREADS = 65536  # more would fill the memory before the first I/O
+
 
 def list_experiments() -> None:
     """Print every experiment with its question."""
@@ -65,7 +67,11 @@ def run_job(
     folder.prepare()
     for file in (csv_file, json_file):
         if file is not None:
+            if file.is_dir():
+                raise UserError(f"{file}: is a folder; give the name of a file")
             Folder(file.parent).prepare()
+    if csv_file is not None and csv_file == json_file:
+        raise UserError(f"--csv and --json are both {csv_file}; one would overwrite the other")
 
     tasks = plan(loaded, engine)
     warm_up(tasks)
@@ -157,8 +163,8 @@ def check_grid(threads: Sequence[int], block_sizes: Sequence[int], patterns: Seq
     for block_size_bytes in block_sizes:
         check_block_size(block_size_bytes)
     for count in threads:
-        if count < 1:
-            raise UserError(f"{count} threads: at least one is needed")
+        if not 1 <= count <= MOST_THREADS:
+            raise UserError(f"{count} threads: must be between 1 and {MOST_THREADS}")
 
 
 def restrict(
