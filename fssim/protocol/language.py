@@ -18,6 +18,7 @@ inlines a sub-protocol.  The methods below only build `Effect` tuples: an engine
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NewType, get_type_hints
 
 SHARED = 1
@@ -118,9 +119,21 @@ class Counter(Primitive):
 PRIMITIVES = (RWLock, Mutex, SpinLock, Counter)
 
 
+def _annotations(namespace: dict[str, Any]) -> dict[str, Any]:
+    """Return the annotations of a class whose namespace this is, before the class exists."""
+    if sys.version_info >= (3, 14):  # evaluated on demand since then
+        import annotationlib
+
+        annotate = annotationlib.get_annotate_from_class_namespace(namespace)
+        if annotate is not None:
+            return annotationlib.call_annotate_function(annotate, annotationlib.Format.FORWARDREF)
+    found: dict[str, Any] = namespace.get("__annotations__", {})
+    return found
+
+
 class _DeclaredMeta(type):
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
-        annotations = namespace.get("__annotations__", {})
+        annotations = _annotations(namespace)
         for field in annotations:
             if field in namespace:
                 raise TypeError(
