@@ -130,6 +130,8 @@ CHUNK_LIMIT = 1 << (SUBJECT_BITS - STAGE_BITS - KIND_BITS)
 SEQUENCE_LIMIT = 1 << (63 - SUBJECT_BITS)
 SUBJECT_MASK = (1 << SUBJECT_BITS) - 1
 NEVER = np.int64((1 << 63) - 1)
+LOWEST = -NEVER - 1
+HALF = np.int64(1 << 31)
 
 # --- why `advance` returned
 
@@ -137,8 +139,8 @@ NEVER = np.int64((1 << 63) - 1)
     GOING_ON, OUT_OF_FUEL, LOG_FULL, HELD_FULL, CHUNKS_FULL,
     FINISHED, DEADLOCK, NO_PROGRESS, STEP_LIMIT, BAD_MODE, RECURSIVE_ACQUIRE, NOT_HELD, DOUBLE_RELEASE, DEMOTE_NOT_HELD,
     HELD_AT_EXIT, SLEEP_IN_ATOMIC, COUNTER_BELOW_ZERO, BAD_TIME, BAD_RANGE, DEVICE_MISSING, BAD_CHOICE,
-    BAD_MEAN, DIVISION_BY_ZERO, BAD_INDEX, BAD_SHIFT, ASSERTION_FAILED,
-) = _numbers(26)  # fmt: skip
+    BAD_MEAN, DIVISION_BY_ZERO, BAD_INDEX, BAD_SHIFT, OVERFLOW, ASSERTION_FAILED,
+) = _numbers(27)  # fmt: skip
 FIRST_END = FINISHED
 
 # How a thread's turn ends.
@@ -1132,6 +1134,19 @@ def chunk_count(control, offset, length):
     return (offset + length - 1) // page_bytes - offset // page_bytes + 1
 
 
+# --- arithmetic
+
+
+@inlined
+def overflows(left, right, product):
+    """Did a product of 64 bits lose its upper bits?"""
+    if -HALF <= left < HALF and -HALF <= right < HALF:
+        return False
+    if left == -1:  # the quotient of the smallest integer would trap
+        return right == LOWEST
+    return left != 0 and product // left != right
+
+
 # --- the loop
 
 
@@ -1313,7 +1328,12 @@ def advance(a):
                 elif op == MOV:
                     registers[base + code[pc + 1]] = registers[base + code[pc + 2]]
                 elif op == NEG:
-                    registers[base + code[pc + 1]] = -registers[base + code[pc + 2]]
+                    right = registers[base + code[pc + 2]]
+                    if right == LOWEST:
+                        failed_line = code[pc + LINE]
+                        status = OVERFLOW
+                        break
+                    registers[base + code[pc + 1]] = -right
                 elif op == NOT:
                     registers[base + code[pc + 1]] = 1 if registers[base + code[pc + 2]] == 0 else 0
                 elif op == INV:
@@ -1339,29 +1359,41 @@ def advance(a):
                 else:
                     left = registers[base + code[pc + 2]]
                     right = registers[base + code[pc + 3]]
+                    # Signed integers must not wrap around: numba has LLVM rely on it.
                     if op == ADD:
-                        result = left + right
+                        result = np.int64(np.uint64(left) + np.uint64(right))
+                        if (left ^ result) & (right ^ result) < 0:
+                            status = OVERFLOW
                     elif op == SUB:
-                        result = left - right
+                        result = np.int64(np.uint64(left) - np.uint64(right))
+                        if (left ^ right) & (left ^ result) < 0:
+                            status = OVERFLOW
                     elif op == MUL:
-                        result = left * right
+                        result = np.int64(np.uint64(left) * np.uint64(right))
+                        if overflows(left, right, result):
+                            status = OVERFLOW
                     elif op in (DIV, MOD):
                         if right == 0:
-                            failed_line = code[pc + LINE]
                             status = DIVISION_BY_ZERO
-                            break
-                        if right == -1:  # the quotient of the smallest integer would trap
+                            result = 0
+                        elif right == -1:  # the quotient of the smallest integer would trap
                             result = -left if op == DIV else 0
+                            if op == DIV and left == LOWEST:
+                                status = OVERFLOW
                         elif op == DIV:
                             result = left // right
                         else:
                             result = left % right
                     elif op in (SHL, SHR):
                         if right < 0 or right > 62:
-                            failed_line = code[pc + LINE]
                             status = BAD_SHIFT
-                            break
-                        result = left << right if op == SHL else left >> right
+                            result = 0
+                        elif op == SHL:
+                            result = left << right
+                            if result >> right != left:
+                                status = OVERFLOW
+                        else:
+                            result = left >> right
                     elif op == AND:
                         result = left & right
                     elif op == OR:
@@ -1380,6 +1412,9 @@ def advance(a):
                         result = 1 if left == right else 0
                     else:
                         result = 1 if left != right else 0
+                    if status != GOING_ON:
+                        failed_line = code[pc + LINE]
+                        break
                     registers[base + code[pc + 1]] = result
                 pc += INSTRUCTION
                 continue

@@ -63,6 +63,7 @@ FAILURES: dict[int, tuple[type[RunError], str]] = {
     c.DIVISION_BY_ZERO: (BadValue, messages.DIVISION_BY_ZERO),
     c.BAD_INDEX: (BadValue, messages.BAD_INDEX),
     c.BAD_SHIFT: (BadValue, messages.BAD_SHIFT),
+    c.OVERFLOW: (BadValue, messages.OVERFLOW),
     c.ASSERTION_FAILED: (AssertionFailed, messages.ASSERTION_FAILED),
 }
 

@@ -1,6 +1,7 @@
 """Rebuilds a protocol's own text as the generator function that the reference engine runs.
 
-The text stays as it is, line for line.  Added: a tick at the head of every loop body, checked indexing.  Replaced:
+The text stays as it is, line for line.  Added: a tick at the head of every loop body, checked indexing, a check that
+results fit into 64 bits (augmented assignments are written out for it).  Replaced:
 names that the run overrides.  Taken out: ghost statements, if the run has none.  Asserts stay, also under
 `python -O`.
 """
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,28 @@ if TYPE_CHECKING:
     from fssim.protocol.definition import Protocol
 
 Native = Callable[..., Generator[Any, Any, Any]]
+
+
+OVERFLOWING = (ast.Add, ast.Sub, ast.Mult, ast.LShift, ast.FloorDiv)
+"""Operators that can lead out of 64 bits; floor division by dividing the lowest integer by -1."""
+
+
+class DoesNotFit(ArithmeticError):
+    """The result of an operation does not fit into 64 bits."""
+
+
+def fitting(value: int) -> int:
+    """Return a result if it fits into 64 bits."""
+    if -0x8000_0000_0000_0000 <= value <= 0x7FFF_FFFF_FFFF_FFFF:
+        return value
+    raise DoesNotFit
+
+
+def fitting_range(start: int, stop: int, step: int) -> Iterator[int]:
+    """`range(start, stop, step)` that counts as the bytecode does, also beyond `stop`."""
+    while start < stop if step > 0 else start > stop:
+        yield start
+        start = fitting(start + step)
 
 
 def checked_element(elements: list[Any], index: int) -> Any:
@@ -52,7 +75,35 @@ class _Rewrite(ast.NodeTransformer):
         return node
 
     visit_While = _loop
-    visit_For = _loop
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        if isinstance(node.iter, ast.Call) and len(node.iter.args) == 3:  # with steps of 1 the stop comes first
+            node.iter.func = ast.copy_location(ast.Name("@range", ast.Load()), node.iter.func)
+        return self._loop(node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        self.generic_visit(node)
+        return _fits(node) if isinstance(node.op, OVERFLOWING) else node
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
+        self.generic_visit(node)
+        # The lowest integer has no positive counterpart: its text is a negated constant that does not fit.
+        return _fits(node) if isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant) else node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> list[ast.stmt]:
+        statements: list[ast.stmt] = []
+        target, value = copy.deepcopy(node.target), node.target
+        if isinstance(node.target, ast.Attribute):
+            # To find the object may take time, and must not happen twice.
+            found = ast.Assign([ast.Name("@object", ast.Store())], node.target.value)
+            statements.append(ast.copy_location(found, node))
+            target = ast.Attribute(ast.Name("@object", ast.Load()), node.target.attr, ast.Store())
+            value = ast.Attribute(ast.Name("@object", ast.Load()), node.target.attr, ast.Load())
+        else:
+            value.ctx = ast.Load()
+        result = ast.copy_location(ast.BinOp(value, node.op, node.value), node)
+        statements.append(ast.copy_location(ast.Assign([target], result), node))
+        return [ast.fix_missing_locations(self.visit(statement)) for statement in statements]
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         self.generic_visit(node)
@@ -66,6 +117,11 @@ class _Rewrite(ast.NodeTransformer):
         raised = ast.If(node.test, [ast.Pass()], [ast.Raise(call)])
         ast.copy_location(raised.orelse[0], node)
         return ast.fix_missing_locations(ast.copy_location(raised, node))
+
+
+def _fits(node: ast.expr) -> ast.expr:
+    call = ast.Call(ast.Name("@fits", ast.Load()), [node], [])
+    return ast.fix_missing_locations(ast.copy_location(call, node))
 
 
 def build_native(
@@ -97,7 +153,13 @@ class _Builder:
             tree.body.insert(0, ast.fix_missing_locations(ast.copy_location(never, tree)))
         module = ast.Module([tree], [])
         # No name of a protocol can hide these.
-        namespace: dict[str, Any] = {"@tick": _tick, "@element": checked_element, "@fails": AssertionError}
+        namespace: dict[str, Any] = {
+            "@tick": _tick,
+            "@element": checked_element,
+            "@fits": fitting,
+            "@range": fitting_range,
+            "@fails": AssertionError,
+        }
         for node in ast.walk(tree):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id not in namespace:
                 found = self._resolve(protocol, node.id)

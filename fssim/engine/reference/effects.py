@@ -42,6 +42,7 @@ PROTOCOL_FAULTS: dict[type[Exception], tuple[type[RunError], str]] = {
     ZeroDivisionError: (BadValue, messages.DIVISION_BY_ZERO),
     IndexError: (BadValue, messages.BAD_INDEX),
     ValueError: (BadValue, messages.BAD_SHIFT),
+    native.DoesNotFit: (BadValue, messages.OVERFLOW),
     OverflowError: (BadValue, messages.BAD_SHIFT),
     AssertionError: (AssertionFailed, messages.ASSERTION_FAILED),
     StandsStill: (NoProgress, messages.NO_PROGRESS),
