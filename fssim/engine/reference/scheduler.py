@@ -12,7 +12,7 @@ from fssim.engine.reference.thread import SimThread, State
 
 @dataclass(slots=True, eq=False)
 class Cpu:
-    """A processor.  `idle_since`: the instant at which it was last given up."""
+    """A processor.  `idle_since`: the instant at which it last became free."""
 
     number: int
     is_free: bool = True
@@ -152,13 +152,13 @@ class Scheduler:
 
     def _give_up_cpu(self, thread: SimThread) -> None:
         cpu = thread.home
-        cpu.idle_since = self.simulation.now
         if self._ready:
             successor = self._ready.popleft()
             self._put_on_cpu(successor, cpu)
             self.run_after(successor, 0)
         else:
             cpu.is_free = True
+            cpu.idle_since = self.simulation.now
             self._busy.change(self.simulation.now, -1)
 
     @staticmethod
