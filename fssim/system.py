@@ -70,7 +70,7 @@ class LockUse:
     hold_total_ns: int
     hold_min_ns: int
     hold_max_ns: int
-    holds: int = 0
+    holds: int
 
 
 @dataclass(frozen=True)

@@ -44,12 +44,9 @@ def compact_lock_stat(locks: Sequence[LockUse]) -> str:
 
 def rows(locks: Sequence[LockUse]) -> list[tuple[str, list[str]]]:
     """Return name and the twelve figures of every lock class and mode that was used."""
-    used = sorted(
-        (lock for lock in locks if lock.hold_total_ns or lock.acquisitions), key=lambda lock: -lock.contentions
-    )
+    used = sorted((lock for lock in locks if lock.holds or lock.acquisitions), key=lambda lock: -lock.contentions)
     with_modes = {lock.name for lock in locks if lock.mode == "shared"}
-    exclusive = {lock.name: lock.acquisitions for lock in locks if lock.mode == "exclusive"}
-    return [(_name(lock, lock.name in with_modes), _figures(lock, exclusive.get(lock.name, 0))) for lock in used]
+    return [(_name(lock, lock.name in with_modes), _figures(lock)) for lock in used]
 
 
 def _name(lock: LockUse, has_modes: bool) -> str:
@@ -57,10 +54,10 @@ def _name(lock: LockUse, has_modes: bool) -> str:
     return f"{lock.name}{suffix}:"
 
 
-def _figures(lock: LockUse, demotions: int) -> list[str]:
-    """The twelve figures.  A shared hold that was never asked for comes from a demotion: one an exclusive hold."""
+def _figures(lock: LockUse) -> list[str]:
+    """The twelve figures.  Holds are counted when they end: a demotion ends an exclusive one and begins a shared one."""
     waits = _times(lock.wait_min_ns, lock.wait_max_ns, lock.wait_total_ns, lock.contentions)
-    holds = _times(lock.hold_min_ns, lock.hold_max_ns, lock.hold_total_ns, lock.acquisitions or demotions)
+    holds = _times(lock.hold_min_ns, lock.hold_max_ns, lock.hold_total_ns, lock.holds)
     return [str(lock.contentions), str(lock.contentions), *waits, str(lock.bounces), str(lock.acquisitions), *holds]
 
 

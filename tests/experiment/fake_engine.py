@@ -48,9 +48,9 @@ def run(system: System, *, engine: str = "compiled", check: bool = True) -> RunR
             "wait Inode.iolock shared": 0,
         },
         locks=(
-            LockUse("Inode.i_mutex", "exclusive", 2000, 1900, 1990, 10**8, 100, 10**6, 10**8, 100, 10**6),
-            LockUse("Inode.iolock", "shared", 2000, 0, 0, 0, 0, 0, 10**8, 100, 10**6),
-            LockUse("Inode.iolock", "exclusive", 2000, 1900, 1990, 10**8, 100, 10**6, 10**8, 100, 10**6),
+            LockUse("Inode.i_mutex", "exclusive", 2000, 1900, 1990, 10**8, 100, 10**6, 10**8, 100, 10**6, 2000),
+            LockUse("Inode.iolock", "shared", 2000, 0, 0, 0, 0, 0, 10**8, 100, 10**6, 2000),
+            LockUse("Inode.iolock", "exclusive", 2000, 1900, 1990, 10**8, 100, 10**6, 10**8, 100, 10**6, 2000),
         ),
         busy_ns={"cpu": (device // 10, 8), "bus": (window // 3, 1), "chips": (window * 4, 32)},
         final=(),

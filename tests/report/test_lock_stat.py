@@ -6,10 +6,10 @@ from fssim.report.lock_stat import COLUMNS, compact_lock_stat, lock_stat
 from fssim.system import LockUse
 
 LOCKS = (
-    LockUse("Inode.i_mutex", "exclusive", 10, 4, 8, 4_000, 500, 1_500, 9_000, 800, 1_000),
-    LockUse("Inode.iolock", "shared", 0, 0, 0, 0, 0, 0, 30_000, 3_000, 3_000),
-    LockUse("Inode.iolock", "exclusive", 10, 9, 9, 90_000, 10_000, 10_000, 10_000, 1_000, 1_000),
-    LockUse("Inode.ilock", "shared", 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    LockUse("Inode.i_mutex", "exclusive", 10, 4, 8, 4_000, 500, 1_500, 9_000, 800, 1_000, 10),
+    LockUse("Inode.iolock", "shared", 0, 0, 0, 0, 0, 0, 30_000, 3_000, 3_000, 10),
+    LockUse("Inode.iolock", "exclusive", 10, 9, 9, 90_000, 10_000, 10_000, 10_000, 1_000, 1_000, 10),
+    LockUse("Inode.ilock", "shared", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
 )
 
 
@@ -38,7 +38,7 @@ def test_times_are_microseconds_and_classes_come_in_order_of_contention() -> Non
     assert table["Inode.iolock-W:"][:6] == [9, 9, 10.0, 10.0, 90.0, 10.0]
 
 
-def test_a_shared_hold_from_demotion_is_averaged_over_the_exclusive_holds() -> None:
+def test_a_hold_that_began_with_a_demotion_counts_in_the_average() -> None:
     assert parse(lock_stat(LOCKS))["Inode.iolock-R:"][-4:] == [3.0, 3.0, 30.0, 3.0]
 
 
