@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/.installed
 TEST := $(VENV)/.installed-test
 
-.PHONY: dio_read_lock test benchmark figures clean
+.PHONY: dio_read_lock test benchmark boundscheck figures clean
 
 ## The main job: the predicted IOPS matrices, set against the measured ones.  Results land in results/dio_read_lock.
 dio_read_lock: $(RUN)
@@ -21,6 +21,10 @@ test: $(TEST)
 ## Speed of the engines, side by side (not part of the tests: timings depend on the machine).
 benchmark: $(TEST)
 	$(VENV)/bin/pytest benchmarks --benchmark-enable -p no:xdist $(ARGS)
+
+## The compiled engine with every array index checked: much slower, for changes of the engine.
+boundscheck: $(TEST)
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/boundscheck $(VENV)/bin/pytest -n auto tests/engine tests/identity $(ARGS)
 
 ## The pictures of the README and the documents, from a fresh run.
 figures: dio_read_lock
