@@ -5,8 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
+from fssim import resources
 from fssim.experiment.analysis import Comparison, Findings
 from fssim.experiment.definition import Experiment
 from fssim.experiment.runner import Outcome
@@ -40,12 +42,21 @@ class Report:
     def command(self) -> str:
         """The command that gives these results again."""
         definition = self.experiment.definition
-        parts = ["python", "-m", "fssim.experiment", self.experiment.name, "--seed", str(definition.run.seed)]
+        parts = ["python", "-m", "fssim.experiment", _name_or_file(self.experiment.name, self.experiment.file)]
+        parts += ["--seed", str(definition.run.seed)]
         parts += ["--threads", ",".join(map(str, definition.grid.threads))]
         parts += ["--block-sizes", ",".join(map(str, definition.grid.block_sizes_bytes))]
         parts += ["--patterns", ",".join(definition.grid.patterns), "--engine", self.engine]
-        parts += ["--machine", self.experiment.machine.name]
+        parts += ["--machine", _name_or_file(self.experiment.machine.name, self.experiment.machine.file)]
+        parts += ["--cell", ",".join(map(str, self.cell))]
         return shlex.join(parts)
+
+
+def _name_or_file(name: str, file: str) -> str:
+    """A name finds what comes with the package; anything else is found by its path."""
+    path = Path(file).resolve()
+    comes_along = path.parent in (resources.experiments().resolve(), resources.models("machines").resolve())
+    return name if comes_along and path.stem == name else str(path)
 
 
 @dataclass(frozen=True)
