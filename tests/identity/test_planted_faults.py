@@ -106,6 +106,29 @@ def the_cache_admits_whatever_comes(self: Any, now: int, size_bytes: int) -> int
     return now
 
 
+def a_read_keeps_the_bus_until_it_is_complete(self: Any, event: Any) -> None:
+    read = event.value
+    self._is_busy = False
+    self.occupancy.change(self._simulation.now, -1)
+    if read.bytes_left:
+        self._waiting.appendleft(read)
+    else:
+        self._complete(read.request)
+    self._step()
+
+
+def the_channel_is_free_when_the_data_are_here(self: Any, chip: Any) -> None:
+    parameters, chunk = self._parameters, chip.queue[0]
+    fast_bytes = max(chunk.size_bytes - parameters.fast_after_bytes, 0) if parameters.fast_ps_per_byte else 0
+    duration_ns = parameters.channel_command_ns + flash.transfer_ns(chunk.size_bytes, parameters.channel_ps_per_byte)
+    duration_ns -= flash.transfer_ns(fast_bytes, parameters.channel_ps_per_byte)
+    duration_ns += flash.transfer_ns(fast_bytes, parameters.fast_ps_per_byte)
+    decoded_bytes = min(chunk.size_bytes, parameters.decode_limit_bytes)
+    self._simulation.schedule(duration_ns, self._is_transferred, chip)
+    decode_ns = flash.transfer_ns(decoded_bytes, parameters.decode_ps_per_byte)
+    self._simulation.schedule(duration_ns + decode_ns, self._is_decoded, chunk)
+
+
 def one_waiter_is_woken_at_zero(self: Any, thread: Any, _: int) -> int:
     if self.value == 0:
         raise self._simulation.error(counters.BadValue, counters.messages.COUNTER_BELOW_ZERO, thread, self.name)
@@ -139,6 +162,8 @@ FAULTS: list[tuple[type, str, Callable[..., Any]]] = [
     (devices.SimpleStorage, "_finish", a_slot_is_freed_after_the_completion),
     (flash.Channel, "next_chip", the_last_chip_served_is_served_again),
     (flash.Chip, "page_to_load", a_page_is_not_loaded_ahead),
+    (flash.PacketBus, "_packet_is_over", a_read_keeps_the_bus_until_it_is_complete),
+    (flash.FlashStorage, "_serve", the_channel_is_free_when_the_data_are_here),
     (flash.WriteCache, "admit", the_cache_admits_whatever_comes),
     (counters.WaitedCounter, "decrement", one_waiter_is_woken_at_zero),
     (Statistics, "_open_window", latencies_of_the_warm_up_are_counted),
