@@ -198,9 +198,10 @@ class Arrays(NamedTuple):
 
 # Nothing here allocates, so no array needs to be counted: without `_nrt=False` numba counts references at every use of
 # `Arrays`, which makes the loop five times slower and its compilation too.
-_OPTIONS: Any = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
-_HELPER: Any = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # Python calls `advance` only
-entry = numba.njit(**_OPTIONS)
+_OPTIONS: Any = {"nogil": True, "error_model": "numpy", "_nrt": False}
+# Python calls `advance` only, and the cache keeps it with all that it calls.
+_HELPER: Any = {**_OPTIONS, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+entry = numba.njit(cache=True, **_OPTIONS)
 compiled = numba.njit(**_HELPER)
 inlined = numba.njit(forceinline=True, **_HELPER)
 
