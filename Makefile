@@ -20,7 +20,7 @@ test: $(TEST)
 
 ## Speed of the engines, side by side (not part of the tests: timings depend on the machine).
 benchmark: $(TEST)
-	$(VENV)/bin/pytest benchmarks --benchmark-enable -p no:xdist $(ARGS)
+	$(VENV)/bin/pytest benchmarks --benchmark-enable -p no:xdist -s $(ARGS)
 
 ## The compiled engine with every array index checked: much slower, for changes of the engine.
 boundscheck: $(TEST)

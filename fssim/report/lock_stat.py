@@ -55,7 +55,7 @@ def _name(lock: LockUse, has_modes: bool) -> str:
 
 
 def _figures(lock: LockUse) -> list[str]:
-    """The twelve figures.  Holds are counted when they end: a demotion ends an exclusive one and begins a shared one."""
+    """The twelve figures.  Holds count when they end: a demotion ends an exclusive one and begins a shared one."""
     waits = _times(lock.wait_min_ns, lock.wait_max_ns, lock.wait_total_ns, lock.contentions)
     holds = _times(lock.hold_min_ns, lock.hold_max_ns, lock.hold_total_ns, lock.holds)
     return [str(lock.contentions), str(lock.contentions), *waits, str(lock.bounces), str(lock.acquisitions), *holds]

@@ -64,7 +64,7 @@ def map_blocks(io: IO, inode: Inode):
 
 @protocol
 def read_and_wait(io: IO, inode: Inode):
-    """Map, build the I/O page by page, submit it and sleep until it is complete, under whatever lock the caller holds."""
+    """Map, build the I/O page by page, submit it and sleep until it is complete, under the lock the caller holds."""
     yield from map_blocks(io, inode)
     yield cpu(path.xfs_further_page * ((io.length - 1) // PAGE))
     yield device.read(inode.disk_offset + io.offset, io.length)
