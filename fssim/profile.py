@@ -254,7 +254,7 @@ def _wanted(kind: inspect.Type) -> str:
         case inspect.IntType() | inspect.FloatType():
             noun = "an integer" if isinstance(kind, inspect.IntType) else "a number"
             limits = [
-                f"{sign} {limit:g}"
+                f"{sign} {limit}"
                 for sign, limit in ((">=", kind.ge), (">", kind.gt), ("<=", kind.le), ("<", kind.lt))
                 if limit is not None
             ]

@@ -49,6 +49,13 @@ def changed(path: str, value: Any) -> dict[str, Any]:
         ("host.wakeup_ns", "5", "host.wakeup_ns = '5': must be an integer >= 0"),
         ("host.wakeup_ns", True, "host.wakeup_ns = true: must be an integer >= 0"),
         ("host.path_ns.map_blocks", -1, "host.path_ns.map_blocks = -1: must be an integer >= 0"),
+        ("host.wakeup_ns", 10**12 + 1, "host.wakeup_ns = 1000000000001: must be an integer >= 0 and <= 1000000000000"),
+        ("host.path_ns.map_blocks", 2**70, "must be an integer >= 0 and <= 1000000000000"),
+        ("host.cpus", 10**11, "host.cpus = 100000000000: must be an integer >= 1 and <= 65536"),
+        ("device.latency_ns", 2**62, "must be an integer >= 0 and <= 1000000000000"),
+        ("device.queue_depth", 65_537, "device.queue_depth = 65537: must be an integer >= 1 and <= 65536"),
+        ("device.iops_cap", 10**10, "device.iops_cap = 10000000000: must be an integer >= 0 and <= 1000000000"),
+        ("device.bandwidth_mb_s", 10**10, "must be an integer >= 0 and <= 1000000000"),
         ("host.rwlock", "fair", "host.rwlock = 'fair': must be 'fifo' or 'spinning'"),
         ("host.cpus", None, "key host.cpus is missing: must be an integer >= 1"),
         ("host", 3, "host = 3: must be a table or a text"),
@@ -69,6 +76,42 @@ def changed(path: str, value: Any) -> dict[str, Any]:
 def test_a_mistake_in_a_profile_names_file_key_value_and_what_is_allowed(path: str, value: Any, message: str) -> None:
     with pytest.raises(UserError) as caught:
         profile.convert(changed(path, value), profile.MachineProfile, "machine.toml")
+    assert str(caught.value).startswith("machine.toml: ")
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+FLASH: dict[str, Any] = {
+    "kind": "flash",
+    "channels": 8,
+    "page_bytes": 4096,
+    "page_load_ns": 60_000,
+    "channel_ps_per_byte": 20_000,
+    "bus_ps_per_byte": 1_500,
+}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (
+            "page_load_ns",
+            9 * 10**18,
+            "page_load_ns = 9000000000000000000: must be an integer >= 0 and <= 1000000000000",
+        ),
+        ("channels", 10**9, "channels = 1000000000: must be an integer >= 1 and <= 65536"),
+        ("chips_per_channel", 10**9, "chips_per_channel = 1000000000: must be an integer >= 1 and <= 65536"),
+        ("chips_per_channel", 10_000, "channels * chips_per_channel is 80000; it must not exceed 65536"),
+        ("channel_rotation", 10**9, "channel_rotation = 1000000000: must be an integer >= 0 and <= 65536"),
+        ("page_bytes", 2**41, "page_bytes = 2199023255552: must be an integer >= 1 and <= 1099511627776"),
+        ("write_cache_bytes", 2**41, "write_cache_bytes = 2199023255552: must be an integer >= 0 and <= 1099511627776"),
+        ("bus_packet_bytes", 2**41, "bus_packet_bytes = 2199023255552: must be an integer >= 0 and <= 1099511627776"),
+        ("drain_ps_per_byte", 10**10, "drain_ps_per_byte = 10000000000: must be an integer >= 0 and <= 1000000000"),
+    ],
+)
+def test_a_number_of_a_flash_device_that_would_overflow_is_one_line(key: str, value: int, message: str) -> None:
+    with pytest.raises(UserError) as caught:
+        profile.convert(GOOD | {"device": FLASH | {key: value}}, profile.MachineProfile, "machine.toml")
     assert str(caught.value).startswith("machine.toml: ")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)

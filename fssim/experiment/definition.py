@@ -16,6 +16,7 @@ from fssim.machine.host import Count
 
 Pattern = Literal["seqrd", "rndrd"]
 BlockSize = Annotated[int, Meta(ge=512, multiple_of=512)]
+Ios = Annotated[int, Meta(ge=1, le=10**9)]
 Percent = Annotated[float, Meta(gt=0)]
 
 
@@ -31,8 +32,8 @@ class Run(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long a cell runs: `ios` in the window, but at least `ios_per_thread` of every thread, after a warm-up."""
 
     seed: Annotated[int, Meta(ge=0)] = 0
-    ios: Count = 2000
-    ios_per_thread: Count = 16
+    ios: Ios = 2000
+    ios_per_thread: Ios = 16
     warmup_fraction: Annotated[float, Meta(ge=0, le=10)] = 0.25
 
 

@@ -8,7 +8,13 @@ from msgspec import Meta, Struct
 
 from fssim.machine.host import Count, Nanoseconds
 
-NotNegative = Annotated[int, Meta(ge=0)]
+MOST = 65_536
+
+Bytes = Annotated[int, Meta(ge=0, le=2**40)]
+PageBytes = Annotated[int, Meta(ge=1, le=2**40)]
+PicosecondsPerByte = Annotated[int, Meta(ge=0, le=10**9)]
+Rate = Annotated[int, Meta(ge=0, le=10**9)]
+Rotation = Annotated[int, Meta(ge=0, le=MOST)]
 
 
 class SimpleDevice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="simple"):
@@ -19,8 +25,8 @@ class SimpleDevice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     latency_ns: Nanoseconds
     latency_distribution: Literal["fixed", "exponential"] = "fixed"
-    iops_cap: NotNegative = 0
-    bandwidth_mb_s: NotNegative = 0
+    iops_cap: Rate = 0
+    bandwidth_mb_s: Rate = 0
     queue_depth: Count = 32
 
 
@@ -32,27 +38,31 @@ class FlashDevice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
     channels: Count
     chips_per_channel: Count = 1
-    page_bytes: Count
+    page_bytes: PageBytes
     placement: Literal["rotated", "scattered"] = "rotated"
-    channel_rotation: NotNegative = 0
+    channel_rotation: Rotation = 0
     command_ns: Nanoseconds = 0
     page_load_ns: Nanoseconds
     channel_command_ns: Nanoseconds = 0
-    channel_ps_per_byte: NotNegative
-    fast_after_bytes: NotNegative = 0
-    fast_ps_per_byte: NotNegative = 0
-    decode_ps_per_byte: NotNegative = 0
-    decode_limit_bytes: NotNegative = 2048
-    bus_ps_per_byte: NotNegative
-    bus_packet_bytes: NotNegative = 0
-    write_bus_ps_per_byte: NotNegative = 0
-    write_cache_bytes: NotNegative = 0
-    drain_ps_per_byte: NotNegative = 0
+    channel_ps_per_byte: PicosecondsPerByte
+    fast_after_bytes: Bytes = 0
+    fast_ps_per_byte: PicosecondsPerByte = 0
+    decode_ps_per_byte: PicosecondsPerByte = 0
+    decode_limit_bytes: Bytes = 2048
+    bus_ps_per_byte: PicosecondsPerByte
+    bus_packet_bytes: Bytes = 0
+    write_bus_ps_per_byte: PicosecondsPerByte = 0
+    write_cache_bytes: Bytes = 0
+    drain_ps_per_byte: PicosecondsPerByte = 0
     write_ns: Nanoseconds = 0
 
     def __post_init__(self) -> None:
+        # Read from a file, a ValueError is reported like any other value that is not allowed.
+        if self.channels * self.chips_per_channel > MOST:
+            raise ValueError(
+                f"channels * chips_per_channel is {self.channels * self.chips_per_channel}; it must not exceed {MOST}"
+            )
         if self.fast_ps_per_byte > self.channel_ps_per_byte:
-            # Read from a file, a ValueError is reported like any other value that is not allowed.
             raise ValueError(
                 f"fast_ps_per_byte is {self.fast_ps_per_byte}; "
                 f"it must not exceed channel_ps_per_byte ({self.channel_ps_per_byte})"

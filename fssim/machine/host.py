@@ -6,8 +6,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-Count = Annotated[int, Meta(ge=1)]
-Nanoseconds = Annotated[int, Meta(ge=0)]
+# The upper bounds keep a slip of the pen from overflowing the engines' 64-bit times or their memory.  They are checked
+# when a file is read.
+Count = Annotated[int, Meta(ge=1, le=65_536)]
+Nanoseconds = Annotated[int, Meta(ge=0, le=10**12)]
 
 
 class Host(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
