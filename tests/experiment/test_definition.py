@@ -15,6 +15,7 @@ from fssim.experiment.report import Report
 from fssim.experiment.tables import Key, read_table
 from tests.experiment.conftest import MACHINE
 
+HEADER = "pattern,block_size,threads,iops\n"
 SHIPPED = resources.experiments() / "dio_read_lock.toml"
 
 
@@ -113,15 +114,33 @@ def test_a_json_file_that_is_no_result_is_one_line(tmp_path: Path, content: str)
         ("pattern,block_size,threads,iops\nseqrd,512,1\n", ":2: block_size, threads and iops are numbers"),
         ("pattern,block_size,threads,iops\nseqrd,512,1,0\n", ":2: iops = 0: must be positive"),
         ("", "no column pattern, block_size, threads, iops"),
+        (HEADER, "no rows; a measured table has one for every cell"),
+        (HEADER + "seqrd,512,1,1e999\n", ":2: iops = 1e999: must be positive and finite"),
+        (HEADER + "seqrd,512,1,5\nseqrd,512,2,inf\n", ":3: iops = inf: must be positive and finite"),
+        (HEADER + "seqrd,512,1,nan\n", ":2: iops = nan: must be positive and finite"),
+        (HEADER + "seqrd,512,1,-3\n", ":2: iops = -3: must be positive and finite"),
+        (HEADER + "seqrd,512,0,5\n", ":2: threads = 0: must be at least 1"),
+        (HEADER + "seqrd,0,1,5\n", ":2: block_size = 0: must be a multiple of 512, at least 512"),
+        (HEADER + "seqrd,-512,1,5\n", ":2: block_size = -512: must be a multiple of 512, at least 512"),
+        (HEADER + "seqrd,1000,1,5\n", ":2: block_size = 1000: must be a multiple of 512, at least 512"),
+        (HEADER + "seqread,512,1,5\n", ":2: unknown pattern 'seqread'; did you mean seqrd"),
+        (HEADER + ",512,1,5\n", ":2: unknown pattern ''; known: rndrd, rndrw"),
+        (
+            HEADER + "seqrd,512,1,5\nseqrd,512,2,5\nseqrd,512,1,6\n",
+            ":4: seqrd, 512 bytes, 1 threads: already given in line 2",
+        ),
+        (b"\x80\xff\x00\x9d" * 40, "not a text file in UTF-8"),
+        (HEADER + "seqrd," + "5" * 200_000, "not a CSV file: field larger than field limit"),
     ],
 )
-def test_a_bad_table_names_file_and_line(tmp_path: Path, content: str, message: str) -> None:
+def test_a_bad_table_names_file_and_line(tmp_path: Path, content: str | bytes, message: str) -> None:
     file = tmp_path / "table.csv"
-    file.write_text(content)
+    file.write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(UserError) as caught:
         read_table(file)
     assert str(caught.value).startswith(str(file))
     assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_table_is_iops_by_cell() -> None:
