@@ -19,10 +19,12 @@ from fssim.experiment.report import Report, size_text, summary
 from fssim.experiment.tables import Key
 from fssim.report.lock_stat import compact_lock_stat
 
-Titled = tuple[str, RichTable]
+Titled = tuple[str, list[RichTable]]
+"""A title and a table, in as many blocks of columns as the width of the console asks for."""
 
-SMALLEST_WIDTH = 100  # the matrices need it; a narrower terminal breaks lines instead of losing figures
 WIDTH_WITHOUT_TERMINAL = 120  # a pipe or a log file has no width
+BETWEEN_COLUMNS = 3  # a blank on both sides of a column, and one between two of them
+SMALLEST_BREAKDOWN_COLUMN = 22  # what limits is said in words
 
 
 class _Terminal(Console):
@@ -34,13 +36,15 @@ class _Terminal(Console):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def print_report(report: Report, folder: Path) -> None:
-    """Print everything, in the order in which a person wants to know it."""
-    console = _Terminal()
-    console.width = max(console.width, SMALLEST_WIDTH) if console.is_terminal else WIDTH_WITHOUT_TERMINAL
+def print_report(report: Report, folder: Path, console: Console | None = None) -> None:
+    """Print everything, in the order in which a person wants to know it.  No number is ever cut to the width."""
+    if console is None:
+        console = _Terminal()
+        if not console.is_terminal and "COLUMNS" not in os.environ:
+            console.width = WIDTH_WITHOUT_TERMINAL
     console.print(_summary(report))
     for section in (_matrices, _ratios, _comparisons, _calibration, _breakdown):
-        for titled in section(report):
+        for titled in section(report, console.width):
             _print_titled(console, titled)
     for breakdown in report.findings.breakdowns:
         if breakdown.filesystem in (report.before, report.after):
@@ -50,44 +54,68 @@ def print_report(report: Report, folder: Path) -> None:
     outcome = report.outcome
     console.print(
         f"\n{len(outcome.cells)} of {outcome.planned} cells, {outcome.events:,} events in {outcome.seconds:.1f} s; "
-        f"engine {report.engine}, seed {report.experiment.definition.run.seed}; results in {folder}",
+        f"engine {report.engine}, seed {report.experiment.definition.run.seed}; results in",
         highlight=False,
-        soft_wrap=True,
     )
+    console.print(str(folder), highlight=False, soft_wrap=True, markup=False)  # a path that can be copied
 
 
 def _print_titled(console: Console, titled: Titled) -> None:
     """Print a title and its table; rich would break a title to the width of a narrow table."""
-    title, table = titled
-    console.print(f"\n{title}", style="bold", highlight=False, soft_wrap=True, markup=False)
-    console.print(table)
+    title, tables = titled
+    console.print(f"\n{title}", style="bold", highlight=False, overflow="fold", markup=False)
+    for table in tables:
+        console.print(table)
 
 
 def _summary(report: Report) -> Panel:
     grid = RichTable.grid(padding=(0, 2))
-    grid.add_column(style="bold", no_wrap=True)
-    grid.add_column()
+    grid.add_column(style="bold", overflow="fold")
+    grid.add_column(overflow="fold")
     for sentence in summary(report):
         grid.add_row(sentence.about, Text(sentence.text))
     return Panel(grid, title=f"{report.experiment.name} on {report.experiment.machine.name}", box=box.ROUNDED)
 
 
-def _matrix(experiment: Experiment, pattern: str, cell: Callable[[Key], Text | str], label: str = "") -> RichTable:
-    """A table with a row a block size and a column a number of threads."""
+def _matrix(
+    experiment: Experiment, pattern: str, cell: Callable[[Key], Text | str], width: int, label: str = ""
+) -> list[RichTable]:
+    """A table with a row a block size and a column a number of threads, in blocks of columns that fit the width."""
     grid = experiment.definition.grid
-    table = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1))
-    table.add_column("threads", no_wrap=True)
-    if label:
-        table.add_column(no_wrap=True, style="dim")
-    for threads in grid.threads:
-        table.add_column(str(threads), justify="right", no_wrap=True)
-    for size in grid.block_sizes_bytes:
-        cells = [cell(Key(pattern, size, threads)) for threads in grid.threads]
-        table.add_row(size_text(size), *([label] if label else []), *cells)
-    return table
+    sizes = [size_text(size) for size in grid.block_sizes_bytes]
+    columns = [[cell(Key(pattern, size, count)) for size in grid.block_sizes_bytes] for count in grid.threads]
+    left = 1 + _taken(["threads", *sizes]) + (_taken([label]) if label else 0)
+    widths = [_taken([str(count), *cells]) for count, cells in zip(grid.threads, columns, strict=True)]
+    tables = []
+    for block in _blocks(widths, width - left):
+        table = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1))
+        table.add_column("threads", no_wrap=True)
+        if label:
+            table.add_column(no_wrap=True, style="dim")
+        for number in block:
+            table.add_column(str(grid.threads[number]), justify="right", no_wrap=True)
+        for row, size in enumerate(sizes):
+            table.add_row(size, *([label] if label else []), *(columns[number][row] for number in block))
+        tables.append(table)
+    return tables
 
 
-def _matrices(report: Report) -> Iterable[Titled]:
+def _taken(cells: Iterable[Text | str]) -> int:
+    """How much of a line a column takes."""
+    return max(len(line) for cell in cells for line in str(cell).split("\n")) + BETWEEN_COLUMNS
+
+
+def _blocks(widths: Sequence[int], room: int) -> list[list[int]]:
+    """Divide columns into blocks that fit; a column that does not fit is a block of its own."""
+    blocks: list[list[int]] = [[]]
+    for number, width in enumerate(widths):
+        if blocks[-1] and sum(widths[n] for n in blocks[-1]) + width > room:
+            blocks.append([])
+        blocks[-1].append(number)
+    return blocks
+
+
+def _matrices(report: Report, width: int) -> Iterable[Titled]:
     for variant in report.experiment.definition.variants:
         for pattern in report.experiment.definition.grid.patterns:
 
@@ -96,10 +124,10 @@ def _matrices(report: Report) -> Iterable[Titled]:
                 return f"{result.iops.value:,.0f}" if result else "-"
 
             title = f"Predicted IOPS: {variant.filesystem}, {pattern}"
-            yield title, _matrix(report.experiment, pattern, cell)
+            yield title, _matrix(report.experiment, pattern, cell, width)
 
 
-def _ratios(report: Report) -> Iterable[Titled]:
+def _ratios(report: Report, width: int) -> Iterable[Titled]:
     if not report.findings.ratios:
         return
 
@@ -115,14 +143,14 @@ def _ratios(report: Report) -> Iterable[Titled]:
 
     for pattern in report.experiment.definition.grid.patterns:
         title = f"Ratio of IOPS: {report.after} / {report.before}, {pattern}"
-        yield title, _matrix(report.experiment, pattern, cell, "predicted\n95 % int.\nmeasured")
+        yield title, _matrix(report.experiment, pattern, cell, width, "predicted\n95 % int.\nmeasured")
 
 
 def _direction_style(low: float, high: float) -> str:
     return "green" if low > 1 else "red" if high < 1 else ""
 
 
-def _comparisons(report: Report) -> Iterable[Titled]:
+def _comparisons(report: Report, width: int) -> Iterable[Titled]:
     for comparison in report.findings.comparisons:
 
         def cell(key: Key, comparison: Comparison = comparison) -> Text:
@@ -137,28 +165,47 @@ def _comparisons(report: Report) -> Iterable[Titled]:
         role = "prediction" if comparison.is_prediction else "calibration"
         title = f"Predicted and measured IOPS ({role}): {comparison.filesystem}, {comparison.pattern}"
         title += f"; {comparison.reference.label}, {comparison.reference.reference.source}"
-        yield title, _matrix(report.experiment, comparison.pattern, cell, "predicted\nmeasured\nerror")
+        yield title, _matrix(report.experiment, comparison.pattern, cell, width, "predicted\nmeasured\nerror")
 
 
-def _calibration(report: Report) -> Iterable[Titled]:
+def _calibration(report: Report, width: int) -> Iterable[Titled]:
     """Errors of every table beside what no model has to beat, and what every model should."""
     rule = report.experiment.definition.trivial_rule
-    table = RichTable(box=box.SIMPLE_HEAD)
-    for name in ("measured table", "pattern", "role"):
-        table.add_column(name, no_wrap=True)
-    for name in ("cells", "fssim", f"rule '{rule.name}'" if rule else "rule", "repeat noise"):
-        table.add_column(name, no_wrap=True, justify="right")
-    for comparison in report.findings.comparisons:
-        table.add_row(
-            comparison.reference.label,
-            comparison.pattern,
-            comparison.reference.reference.role,
-            str(comparison.summary.cells),
-            errors_text(comparison.summary),
-            errors_text(comparison.trivial),
-            errors_text(report.findings.noise.get(comparison.pattern)),
+    names = ("cells", "fssim", f"rule '{rule.name}'" if rule else "rule", "repeat noise")
+    rows = [
+        (
+            (comparison.reference.label, comparison.pattern, comparison.reference.reference.role),
+            (
+                str(comparison.summary.cells),
+                errors_text(comparison.summary),
+                errors_text(comparison.trivial),
+                errors_text(report.findings.noise.get(comparison.pattern)),
+            ),
         )
-    yield "Absolute error in per cent: median / p90 / max", table
+        for comparison in report.findings.comparisons
+    ]
+    if not rows:
+        return
+    about = ("measured table", "pattern", "role")
+    whole = [_taken(column) for column in zip((*about, *names), *((*a, *b) for a, b in rows), strict=True)]
+    table = RichTable(box=box.SIMPLE_HEAD)
+    if 1 + sum(whole) <= width:
+        for name in about:
+            table.add_column(name, no_wrap=True)
+        for name in names:
+            table.add_column(name, no_wrap=True, justify="right")
+        for words, numbers in rows:
+            table.add_row(*words, *numbers)
+    else:  # the words of a row and its three errors are below each other
+        table.add_column("measured table", overflow="fold")
+        table.add_column(width=len("median"))
+        for name, column in zip(names, zip(*(numbers for _, numbers in rows), strict=True), strict=True):
+            numbers_width = max(len(part) for text in column for part in text.split(" / "))
+            word_width = max(map(len, name.split())) if len(name) < 30 else 0
+            table.add_column(name, width=max(numbers_width, word_width), justify="right", overflow="fold")
+        for words, numbers in rows:
+            table.add_row("\n".join(words), "median\np90\nmax", *(text.replace(" / ", "\n") for text in numbers))
+    yield "Absolute error in per cent: median / p90 / max", [table]
 
 
 def errors_text(found: ErrorSummary | None) -> str:
@@ -170,21 +217,36 @@ def errors_text(found: ErrorSummary | None) -> str:
     )
 
 
-def _breakdown(report: Report) -> Iterable[Titled]:
+def _breakdown(report: Report, width: int) -> Iterable[Titled]:
     """Thread time of an I/O by what it is spent on, a column a filesystem, and what limits."""
     pattern, size, threads = report.cell
-    table = RichTable(box=box.SIMPLE_HEAD)
-    table.add_column("")
+    title = f"Where the time of an I/O goes, in µs: {pattern}, {size_text(size)}, {threads} threads"
     breakdowns = report.findings.breakdowns
+    if not breakdowns:
+        return
+    resources = [f"{name} busy" for b in breakdowns for name in b.utilisation]
+    room = width - 1 - _taken([*_categories(breakdowns), *resources, "what limits"])
+    most = max(1, min(len(breakdowns), room // (SMALLEST_BREAKDOWN_COLUMN + BETWEEN_COLUMNS)))
+    blocks = [breakdowns[first : first + most] for first in range(0, len(breakdowns), most)]
+    yield title, [_breakdown_block(block, room // most - BETWEEN_COLUMNS) for block in blocks]
+
+
+def _breakdown_block(breakdowns: Sequence[Breakdown], most: int) -> RichTable:
+    """A column a filesystem, none wider than `most` unless its numbers are."""
+    table = RichTable(box=box.SIMPLE_HEAD)
+    table.add_column("", no_wrap=True)
+    categories = _categories(breakdowns)
     for breakdown in breakdowns:
-        table.add_column(breakdown.filesystem, justify="right")
-    for category in _categories(breakdowns):
+        numbers = max((len(_share(breakdown, category)) for category in categories), default=0)
+        words = max(len(breakdown.filesystem), len(breakdown.binding))
+        table.add_column(breakdown.filesystem, justify="right", overflow="fold", width=max(numbers, min(words, most)))
+    for category in categories:
         table.add_row(category, *(_share(breakdown, category) for breakdown in breakdowns))
     table.add_row("together", *(f"{sum(b.per_io_ns.values()) / 1000:,.1f}      " for b in breakdowns), end_section=True)
     for resource in dict.fromkeys(name for b in breakdowns for name in b.utilisation):
         table.add_row(f"{resource} busy", *(_percent(b.utilisation.get(resource)) for b in breakdowns))
     table.add_row("what limits", *(b.binding for b in breakdowns))
-    yield f"Where the time of an I/O goes, in µs: {pattern}, {size_text(size)}, {threads} threads", table
+    return table
 
 
 def _categories(breakdowns: Sequence[Breakdown]) -> list[str]:
@@ -206,18 +268,20 @@ def _print_locks(console: Console, report: Report, breakdown: Breakdown) -> None
     pattern, size, threads = breakdown.key
     locks = report.outcome.cells[breakdown.filesystem, breakdown.key].locks
     console.print(
-        f"\nLocks, times in µs: {breakdown.filesystem}, {pattern}, {size_text(size)}, {threads} threads", style="bold"
+        f"\nLocks, times in µs: {breakdown.filesystem}, {pattern}, {size_text(size)}, {threads} threads",
+        style="bold",
+        highlight=False,
     )
-    console.print(compact_lock_stat(locks), highlight=False, soft_wrap=True, markup=False)
+    console.print(compact_lock_stat(locks, console.width), highlight=False, soft_wrap=True, markup=False)
 
 
 def _claims(report: Report) -> Iterable[Titled]:
     table = RichTable(box=box.SIMPLE_HEAD)
     table.add_column("", no_wrap=True)
-    table.add_column("claim")
-    table.add_column("found")
+    table.add_column("claim", overflow="fold")
+    table.add_column("found", overflow="fold")
     for claim in report.findings.claims:
         word, style = {True: ("holds", "green"), False: ("MISSED", "red"), None: ("not run", "dim")}[claim.holds]
         table.add_row(Text(word, style=style), claim.text, claim.found)
     if report.findings.claims:
-        yield "Claims", table
+        yield "Claims", [table]

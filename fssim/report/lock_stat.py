@@ -34,12 +34,20 @@ def lock_stat(locks: Sequence[LockUse]) -> str:
     return _layout(rows(locks), NAME_WIDTH, [WIDTH] * len(COLUMNS), "lock_stat version 0.4")
 
 
-def compact_lock_stat(locks: Sequence[LockUse]) -> str:
-    """Return the same table with columns no wider than needed, for a terminal."""
+def compact_lock_stat(locks: Sequence[LockUse], width: int = 0) -> str:
+    """Return the same table with columns no wider than needed, for a terminal.
+
+    With a `width` the columns are split into tables below each other, none of them wider.
+    """
     table = rows(locks)
-    names = max((len(name) for name, _ in table), default=0) + 1
+    names = max([len("class name"), *(len(name) + 1 for name, _ in table)])
     widths = [max([len(title), *(len(values[n]) for _, values in table)]) for n, title in enumerate(COLUMNS)]
-    return _layout(table, names, widths, "")
+    blocks: list[list[int]] = [[]]
+    for n in range(len(COLUMNS)):
+        if width and blocks[-1] and names + sum(widths[m] + 1 for m in [*blocks[-1], n]) + 1 > width:
+            blocks.append([])
+        blocks[-1].append(n)
+    return "\n".join(_layout(table, names, widths, "", block) for block in blocks)
 
 
 def rows(locks: Sequence[LockUse]) -> list[tuple[str, list[str]]]:
@@ -66,11 +74,16 @@ def _times(least_ns: int, most_ns: int, total_ns: int, count: int) -> list[str]:
     return [f"{nanoseconds / 1000:.2f}" for nanoseconds in (least_ns, most_ns, total_ns, average_ns)]
 
 
-def _layout(table: list[tuple[str, list[str]]], names: int, widths: list[int], title: str) -> str:
-    rule = "-" * (names + sum(widths) + len(widths) + 1)
-    head = " ".join([f"{'class name':>{names}}", *(f"{c:>{w}}" for c, w in zip(COLUMNS, widths, strict=True))])
+def _layout(
+    table: list[tuple[str, list[str]]],
+    names: int,
+    widths: list[int],
+    title: str,
+    chosen: Sequence[int] = range(len(COLUMNS)),
+) -> str:
+    rule = "-" * (names + sum(widths[n] for n in chosen) + len(chosen) + 1)
     lines = [title] if title else []
-    lines += [rule, head, rule, ""]
+    lines += [rule, " ".join([f"{'class name':>{names}}", *(f"{COLUMNS[n]:>{widths[n]}}" for n in chosen)]), rule, ""]
     for name, values in table:
-        lines.append(" ".join([f"{name:>{names}}", *(f"{v:>{w}}" for v, w in zip(values, widths, strict=True))]))
+        lines.append(" ".join([f"{name:>{names}}", *(f"{values[n]:>{widths[n]}}" for n in chosen)]))
     return "\n".join(lines) + "\n"
