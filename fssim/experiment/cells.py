@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from fssim.errors import RunError
+from fssim.errors import FssimError
 from fssim.experiment.tables import Key
 from fssim.statistics import BATCHES, Interval, batch_durations_ns, check_littles_law, iops_interval
 
@@ -57,7 +57,7 @@ class CellResult:
 
 @dataclass(frozen=True)
 class CellFailure:
-    """A cell whose run ended by an error of the protocol under test."""
+    """A cell without a result: its run ended by an error, or completed no I/O, or contradicts itself."""
 
     filesystem: str
     key: Key
@@ -73,12 +73,12 @@ def length_of_run(ios: int, ios_per_thread: int, warmup_fraction: float, threads
 
 
 def run_cell(task: Task) -> CellResult | CellFailure:
-    """Run a cell.  Raises `LittlesLawViolated` if the simulator contradicts itself."""
+    """Run a cell; an error of this cell is its result, so that the other cells are kept."""
     try:
         result = simulate(task)
-    except RunError as error:
+        check_littles_law(result, task.key.threads, task.name)
+    except FssimError as error:
         return CellFailure(task.filesystem, task.key, task.seed, f"{type(error).__name__}: {error}")
-    check_littles_law(result, task.key.threads, task.name)
     durations = batch_durations_ns(result)
     return CellResult(
         filesystem=task.filesystem,

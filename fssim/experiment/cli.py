@@ -13,7 +13,7 @@ Exit codes:
   0    finished; missed claims are part of the report
   1    finished, and a claim missed (with --strict only)
   2    a mistake in what was asked for, or an output that cannot be written
-  3    a simulated run ended by an error, such as a deadlock
+  3    a cell has no result, such as a deadlock; the other cells are reported
   130  Ctrl-C; the finished cells are reported and kept
 """
 

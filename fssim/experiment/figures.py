@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fssim.errors import FssimError
 from fssim.experiment.analysis import Comparison
 from fssim.experiment.cells import Task, simulate
 from fssim.experiment.report import Report, size_text
@@ -39,6 +40,8 @@ class TimelineTask:
         """Run the cells with their event logs and cut out a few I/Os; the first run decides how long that is."""
         results = [simulate(task, log=True) for task in self.tasks]
         first = completions_of(results[0])
+        if min(len(completions_of(result)) for result in results) <= TIMELINE_SKIP_IOS + TIMELINE_IOS:
+            raise FssimError("too few I/Os for a timeline")
         length_ns = first[TIMELINE_SKIP_IOS + TIMELINE_IOS] - first[TIMELINE_SKIP_IOS]
         panels = []
         for task, result in zip(self.tasks, results, strict=True):
@@ -69,9 +72,12 @@ def figure_tasks(report: Report, tasks: Sequence[Task]) -> list[Drawable | Timel
     return figures
 
 
-def draw(figure: Drawable | TimelineTask) -> tuple[str, str, bytes, bytes]:
-    """Draw one figure; return its name, caption, PNG and SVG."""
-    drawable = figure.figure() if isinstance(figure, TimelineTask) else figure
+def draw(figure: Drawable | TimelineTask) -> tuple[str, str, bytes, bytes] | None:
+    """Draw one figure; return its name, caption, PNG and SVG, or None if its own run ends by an error."""
+    try:
+        drawable = figure.figure() if isinstance(figure, TimelineTask) else figure
+    except FssimError:
+        return None
     name, png, svg = render(drawable)
     return name, drawable.caption, png, svg
 

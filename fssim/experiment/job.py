@@ -240,11 +240,14 @@ def _write(report: Report, folder: Folder, csv_file: Path | None, json_file: Pat
 
 
 def _write_figures(
-    report: Report, folder: Folder, order: Sequence[str], drawn: Iterable[tuple[str, str, bytes, bytes]]
+    report: Report, folder: Folder, order: Sequence[str], drawn: Iterable[tuple[str, str, bytes, bytes] | None]
 ) -> None:
     """Write the figures as they are drawn, then the page that embeds them."""
     pictures = []
-    for name, caption, png, svg in drawn:
+    for figure in drawn:
+        if figure is None:
+            continue
+        name, caption, png, svg = figure
         folder.write_bytes(f"{name}.png", png)
         folder.write_bytes(f"{name}.svg", svg)
         pictures.append(Picture(name, caption, svg.decode()))
