@@ -83,12 +83,13 @@ class Machine:
     file: str
 
 
-def load_machine(given: str) -> Machine:
+def load_machine(given: str, named_in: Path | None = None) -> Machine:
     """Return the machine that a name of `models/machines` or a TOML file describes.
 
+    A TOML file is relative to the file that names it, `named_in`, or else to the current folder.
     Raises `UserError` for an unknown name, an unreadable file, an unknown key or a value that is not allowed.
     """
-    path = resources.find(given, resources.models("machines"), "machine")
+    path = resources.find(given, resources.models("machines"), "machine", named_in)
     return convert_machine(read_toml(path), str(path))
 
 

@@ -16,7 +16,7 @@ from fssim.experiment.tables import Key, read_table
 
 
 class FittedTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A measured table, relative to `experiments/`, what was measured, and the patterns that are used."""
+    """A measured table, relative to the calibration, what was measured, and the patterns that are used."""
 
     filesystem: str
     file: str
@@ -118,12 +118,12 @@ def load_calibration(given: str) -> Calibration:
     """
     path = resources.find(given, resources.experiments() / "calibrations", "calibration")
     definition = profile.load(path, Definition)
-    machine_file = resources.find(definition.machine, resources.models("machines"), "machine")
+    machine_file = resources.find(definition.machine, resources.models("machines"), "machine", path)
     raw = profile.read_toml(machine_file)
     machine_of(raw, str(machine_file))
     cells = []
     for table in definition.tables:
-        measured = read_table(_data(path, table.file))
+        measured = read_table(resources.data_file(path, table.file))
         for key, iops in measured.items():
             if key.pattern in table.patterns:
                 cells.append(Cell(table.filesystem, key, iops))
@@ -136,9 +136,3 @@ def load_calibration(given: str) -> Calibration:
                 f"{path}: {parameter.name} starts at {value:g}, outside {parameter.low:g} ... {parameter.high:g}"
             )
     return calibration
-
-
-def _data(calibration: Path, file: str) -> Path:
-    """A data file is looked for beside the calibration first, then among the experiments of the package."""
-    beside = calibration.parent / file
-    return beside if beside.exists() else resources.experiments() / file

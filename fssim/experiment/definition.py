@@ -53,7 +53,7 @@ class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Reference(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A measured table, relative to `experiments/`, and whether the machine was fitted to it."""
+    """A measured table, relative to the experiment, and whether the machine was fitted to it."""
 
     filesystem: str
     file: str
@@ -154,11 +154,14 @@ def load_experiment(given: str, machine: str | None = None) -> Experiment:
     _check_names(definition, str(path))
     noise = rule = None
     if definition.noise is not None:
-        noise = (read_table(_data(path, definition.noise.first)), read_table(_data(path, definition.noise.second)))
+        noise = (
+            read_table(resources.data_file(path, definition.noise.first)),
+            read_table(resources.data_file(path, definition.noise.second)),
+        )
     if definition.trivial_rule is not None:
-        rule = read_table(_data(path, definition.trivial_rule.file))
+        rule = read_table(resources.data_file(path, definition.trivial_rule.file))
     if machine is not None or recorded is None:
-        recorded = profile.load_machine(machine or definition.machine)
+        recorded = profile.load_machine(machine) if machine else profile.load_machine(definition.machine, path)
     return Experiment(
         name=name,
         file=str(path),
@@ -188,19 +191,11 @@ def _read_results(path: Path) -> tuple[str, Definition, profile.Machine]:
 def _references(definition: Definition, path: Path) -> list[MeasuredReference]:
     found = []
     for reference in definition.references:
-        file = _data(path, reference.file)
+        file = resources.data_file(path, reference.file)
         if reference.optional and not file.exists():
             continue
         found.append(MeasuredReference(reference, read_table(file)))
     return found
-
-
-def _data(experiment: Path, file: str) -> Path:
-    """A data file is looked for beside the experiment first, then among the experiments of the package."""
-    beside = experiment.parent / file
-    return (
-        beside if beside.exists() or not (resources.experiments() / file).exists() else resources.experiments() / file
-    )
 
 
 def _check_names(definition: Definition, file: str) -> None:

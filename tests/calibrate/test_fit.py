@@ -143,6 +143,22 @@ def test_a_fit_finds_the_parameters_that_made_the_data(made):
     assert found["calibration"]["command"].startswith("python -m fssim.calibrate")
 
 
+def test_files_are_relative_to_the_calibration_and_never_the_package_s(tmp_path):
+    from fssim.calibrate.definition import load_calibration
+
+    shipped = "data/engel-2011/ext4-vanilla.csv"
+    (tmp_path / "start.toml").write_text(MACHINE.format(entry=7000, latency=35_000))
+    (tmp_path / "fit.toml").write_text(CALIBRATION.format(machine="start.toml", table=shipped))
+    with pytest.raises(UserError, match="No such file") as caught:
+        load_calibration(str(tmp_path / "fit.toml"))
+    assert str(caught.value).startswith(str(tmp_path / shipped))
+    (tmp_path / shipped).parent.mkdir(parents=True)
+    (tmp_path / shipped).write_text("pattern,block_size,threads,iops\nrndrd,512,1,99\n")
+    loaded = load_calibration(str(tmp_path / "fit.toml"))
+    assert [cell.iops for cell in loaded.cells] == [99]
+    assert loaded.file == tmp_path / "start.toml"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ def variant_of_the_shipped_file(tmp_path: Path, old: str, new: str) -> str:
     """Write the shipped experiment with one change; return the file's name."""
     text = SHIPPED.read_text(encoding="utf-8")
     assert old in text
+    (tmp_path / "data").symlink_to(SHIPPED.parent / "data")
     file = tmp_path / "changed.toml"
     file.write_text(text.replace(old, new, 1), encoding="utf-8")
     return str(file)
@@ -72,12 +74,38 @@ def test_a_claim_about_a_filesystem_that_is_not_simulated_is_an_error(tmp_path: 
 def test_an_optional_table_is_compared_when_it_is_there(tmp_path: Path, experiment: Experiment) -> None:
     assert "xfs-both-patches" not in [reference.label for reference in experiment.references]
     data = tmp_path / "data" / "engel-2011"
-    data.mkdir(parents=True)
+    shutil.copytree(SHIPPED.parent / "data", tmp_path / "data")
     (data / "xfs-both-patches.csv").write_text("pattern,block_size,threads,iops\nseqrd,512,1,1000\n")
     file = tmp_path / "copy.toml"
     file.write_text(SHIPPED.read_text(encoding="utf-8"), encoding="utf-8")
     loaded = load_experiment(str(file), MACHINE)
     assert [reference.label for reference in loaded.references][-1] == "xfs-both-patches"
+
+
+def test_a_data_file_that_an_experiment_elsewhere_misses_is_not_the_package_s(tmp_path: Path) -> None:
+    file = tmp_path / "copy.toml"
+    file.write_text(SHIPPED.read_text(encoding="utf-8"), encoding="utf-8")
+    with pytest.raises(UserError, match=r"^/.*/data/engel-2011/.*\.csv: No such file or directory$") as caught:
+        load_experiment(str(file), MACHINE)
+    assert str(caught.value).startswith(str(tmp_path))
+
+
+def test_a_machine_file_is_relative_to_the_experiment_or_else_to_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    there.mkdir()
+    here.mkdir()
+    monkeypatch.chdir(here)
+    file = variant_of_the_shipped_file(there, 'machine = "engel-2011"', 'machine = "box.toml"')
+    with pytest.raises(UserError, match=r"^box\.toml: no such file"):
+        load_experiment(file)
+    machine = Path(MACHINE).read_text(encoding="utf-8")
+    (here / "box.toml").write_text(machine, encoding="utf-8")
+    assert load_experiment(file).machine.file == "box.toml"
+    (there / "box.toml").write_text(machine, encoding="utf-8")
+    assert load_experiment(file).machine.file == str(there / "box.toml")
+    assert load_experiment(file, "box.toml").machine.file == "box.toml"  # given on the command line
 
 
 def test_what_is_predicted_is_marked_as_never_fitted(experiment: Experiment) -> None:
