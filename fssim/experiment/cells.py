@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
     from fssim.profile import Machine
     from fssim.system import LockUse, RunResult, System
+
+
+MOST_EFFECTS_OF_A_START = 1_000_000
+MOST_EFFECTS_PER_IO = 1_000  # a read has some 30: one that needs more than this runs in circles
 
 
 @dataclass(frozen=True)
@@ -104,11 +108,11 @@ def simulate(task: Task, *, log: bool = False) -> RunResult:
 
 
 def system_of(task: Task, *, log: bool = False) -> System:
-    """Return the system of a cell."""
+    """Return the system of a cell, with a limit on its effects, so that a protocol that runs in circles ends."""
     from fssim.filesystem import load_filesystem
     from fssim.workload.sysbench import build_system
 
-    return build_system(
+    system = build_system(
         load_filesystem(task.filesystem),
         task.machine,
         task.key.pattern,
@@ -120,6 +124,8 @@ def system_of(task: Task, *, log: bool = False) -> System:
         seed=task.seed,
         log=log,
     )
+    ios = task.ios + task.warmup_ios + task.key.threads  # every thread may have one in flight at the end
+    return replace(system, max_effects=MOST_EFFECTS_OF_A_START + MOST_EFFECTS_PER_IO * ios)
 
 
 @cache

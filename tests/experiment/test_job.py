@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import errno
 import io
 import json
@@ -17,11 +18,13 @@ from typing import Any
 import pytest
 
 from fssim.errors import Deadlock, UserError
-from fssim.experiment import runner
+from fssim.experiment import cells, runner
 from fssim.experiment.job import run_experiment, run_job
 from fssim.experiment.output import COLUMNS, records
+from fssim.filesystem import Filesystem, load_filesystem
 from tests.experiment import fake_engine
 from tests.experiment.conftest import MACHINE
+from tests.protocol.source import module
 
 SMALL: dict[str, Any] = {"machine": MACHINE, "threads": (1, 4), "block_sizes": (4096,), "jobs": 1}
 
@@ -206,6 +209,38 @@ def test_a_cell_that_completes_no_io_does_not_take_the_others_along(
     assert {failure["block_size"] for failure in plain["failures"]} == {16 * 1024**2}
     assert "no I/O completed in the window" in plain["failures"][0]["error"]
     assert (tmp_path / "report.html").exists()
+
+
+RUNS_IN_CIRCLES = """
+from fssim.protocol import IO, cpu, protocol
+from fssim_models_filesystems_ext4 import Inode
+
+@protocol
+def circles(io: IO, inode: Inode):
+    while True:
+        yield cpu(100)
+"""
+
+
+@pytest.mark.parametrize("engine", ["compiled", "reference"])
+def test_a_protocol_that_runs_in_circles_ends_as_a_failed_cell(
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    healthy = load_filesystem
+
+    def load(name: str) -> Filesystem:
+        found = healthy(name)
+        if name != "ext4-3.0":
+            return found
+        return dataclasses.replace(found, read=module(RUNS_IN_CIRCLES, header="").circles)
+
+    monkeypatch.setattr("fssim.filesystem.load_filesystem", load)
+    monkeypatch.setattr(cells, "MOST_EFFECTS_OF_A_START", 10_000)
+    monkeypatch.setattr(cells, "MOST_EFFECTS_PER_IO", 40)
+    small = SMALL | {"threads": (2,), "patterns": ("seqrd",)}
+    assert run_job("dio_read_lock", **small, engine=engine, out=tmp_path) == 3
+    assert "1 cells ended by an error" in capsys.readouterr().out
+    assert "StepLimit" in json.loads((tmp_path / "results.json").read_text())["failures"][0]["error"]
 
 
 def test_a_missed_claim_is_an_exit_code_only_if_asked_for(fake: None, tmp_path: Path) -> None:
