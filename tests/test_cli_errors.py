@@ -113,6 +113,19 @@ def test_a_reader_that_stops_early_does_not_cost_the_results(tmp_path: Path) -> 
     assert (tmp_path / "report.html").exists()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("arguments", [["--list"], ["--help"], [*RUN, "--threads", "1,4"]])
+def test_a_full_standard_output_is_one_line_and_does_not_cost_the_files(tmp_path: Path, arguments: list[str]) -> None:
+    command = [sys.executable, "-m", "fssim.experiment", *arguments, "--out", str(tmp_path)]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.stderr == "fssim: cannot write to standard output: No space left on device\n"
+    assert done.returncode == 2
+    if "--threads" in arguments:
+        assert (tmp_path / "results.json").exists()
+        assert (tmp_path / "report.html").exists()
+
+
 def _children(pid: int) -> str:
     file = Path(f"/proc/{pid}/task/{pid}/children")
     return file.read_text() if file.exists() else ""

@@ -93,9 +93,11 @@ class Interrupted(Exception):
 def main(arguments: list[str] | None = None) -> None:
     """Run the command; a person's mistake is one line on standard error and exit code 2, never a traceback."""
     from fssim.errors import FssimError, RunError
+    from fssim.experiment.streams import cannot_print, discard_output
 
     try:
         code = command.main(args=arguments, standalone_mode=False)
+        sys.stdout.flush()
     except click.ClickException as error:
         code = _say(error.format_message(), error.exit_code)
     except (Interrupted, KeyboardInterrupt, click.Abort):
@@ -107,6 +109,11 @@ def main(arguments: list[str] | None = None) -> None:
     except BrokenPipeError:  # the reader of the output, such as `head`, has seen enough
         sys.stderr.close()
         code = 0
+    except OSError as error:  # those of files are `UserError`s
+        if error.filename is not None:
+            raise
+        discard_output()
+        code = _say(cannot_print(error), 2)
     sys.exit(code)
 
 

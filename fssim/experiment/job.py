@@ -22,6 +22,7 @@ from fssim.experiment.output import results_csv, results_json
 from fssim.experiment.progress import show_progress
 from fssim.experiment.report import Report
 from fssim.experiment.runner import Outcome, plan, run_cells, warm_up, workers
+from fssim.experiment.streams import cannot_print, discard_output
 from fssim.experiment.tables import Key
 from fssim.experiment.terminal import print_report
 from fssim.report.lock_stat import lock_stat
@@ -86,8 +87,10 @@ def run_job(
         try:
             _write(report, folder, csv_file, json_file)
         finally:  # a full disk or Ctrl-C must not lose what was computed
-            print_report(report, folder.path)
+            unprinted = _print(report, folder)
         _write_figures(report, folder, [figure.name for figure in figures], drawn)
+    if unprinted is not None:
+        raise UserError(cannot_print(unprinted))
     if outcome.interrupted:
         return 130
     if outcome.failures:
@@ -223,6 +226,16 @@ def _nothing(outcome: Outcome) -> int:
         return 3
     print("fssim: interrupted before the first cell was finished", file=sys.stderr)
     return 130
+
+
+def _print(report: Report, folder: Folder) -> OSError | None:
+    """Print the report; what prevents that is returned, because the files are to be written all the same."""
+    try:
+        print_report(report, folder.path)
+    except OSError as error:
+        discard_output()
+        return error
+    return None
 
 
 def _write(report: Report, folder: Folder, csv_file: Path | None, json_file: Path | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from rich.text import Text
 from fssim.experiment.analysis import Breakdown, Comparison, ErrorSummary
 from fssim.experiment.definition import Experiment
 from fssim.experiment.report import Report, size_text, summary
+from fssim.experiment.streams import discard_output
 from fssim.experiment.tables import Key
 from fssim.report.lock_stat import compact_lock_stat
 
@@ -33,7 +33,7 @@ class _Terminal(Console):
     def on_broken_pipe(self) -> None:
         """Send what is still to come nowhere."""
         self.quiet = True
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
 
 
 def print_report(report: Report, folder: Path, console: Console | None = None) -> None:
