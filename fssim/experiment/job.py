@@ -20,7 +20,7 @@ from fssim.experiment.definition import Experiment, load_experiment
 from fssim.experiment.figures import draw, figure_tasks
 from fssim.experiment.output import results_csv, results_json
 from fssim.experiment.progress import show_progress
-from fssim.experiment.report import Report
+from fssim.experiment.report import Report, interruption
 from fssim.experiment.runner import Outcome, plan, run_cells, warm_up, workers
 from fssim.experiment.streams import cannot_print, discard_output
 from fssim.experiment.tables import Key
@@ -92,6 +92,7 @@ def run_job(
     if unprinted is not None:
         raise UserError(cannot_print(unprinted))
     if outcome.interrupted:
+        print(f"fssim: {interruption(outcome)}", file=sys.stderr)
         return 130
     if outcome.failures:
         return 3

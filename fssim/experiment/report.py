@@ -164,7 +164,7 @@ def _claims(report: Report) -> str:
 def _cautions(report: Report) -> Iterable[str]:
     outcome = report.outcome
     if outcome.interrupted:
-        yield f"interrupted: {len(outcome.cells)} of {outcome.planned} cells are finished and reported"
+        yield interruption(outcome)
     if outcome.failures:
         first = outcome.failures[0]
         where = f"{first.filesystem} {tuple(first.key)}"
@@ -175,6 +175,11 @@ def _cautions(report: Report) -> Iterable[str]:
     calibration = report.experiment.machine.calibration
     if calibration is not None and calibration.unidentified:
         yield f"the data do not identify {', '.join(calibration.unidentified)}"
+
+
+def interruption(outcome: Outcome) -> str:
+    """Say how far an interrupted run came."""
+    return f"interrupted: {len(outcome.cells)} of {outcome.planned} cells are finished and reported"
 
 
 def size_text(size_bytes: int) -> str:

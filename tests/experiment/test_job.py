@@ -162,7 +162,9 @@ def test_ctrl_c_keeps_and_reports_what_is_finished(
 ) -> None:
     interrupt_after(monkeypatch, 5)
     assert run_job("dio_read_lock", **SMALL, out=tmp_path) == 130
-    assert "interrupted: 5 of 12 cells are finished and reported" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "interrupted: 5 of 12 cells are finished and reported" in printed.out
+    assert printed.err == "fssim: interrupted: 5 of 12 cells are finished and reported\n"
     assert len((tmp_path / "results.csv").read_text().splitlines()) == 6
     assert json.loads((tmp_path / "results.json").read_text())["interrupted"] is True
     assert (tmp_path / "report.html").exists()
