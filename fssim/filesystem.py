@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -45,11 +46,14 @@ def load_filesystem(name: str) -> Filesystem:
 
 @cache
 def filesystems() -> Mapping[str, Filesystem]:
-    """Return all filesystem versions by name; a file that does not export `FILESYSTEMS` is a `UserError`."""
+    """Return all filesystem versions by name.
+
+    A file that Python cannot load, or that does not export `FILESYSTEMS`, is a `UserError`.
+    """
     known: dict[str, Filesystem] = {}
     for path in sorted(resources.models("filesystems").glob("*.py")):
         exported = getattr(_module(path), "FILESYSTEMS", None)
-        if exported is None:
+        if not isinstance(exported, Mapping) or not all(isinstance(each, Filesystem) for each in exported.values()):
             raise UserError(f"{path}: export FILESYSTEMS, a dictionary of name to fssim.filesystem.Filesystem")
         for name, filesystem in exported.items():
             if name in known or name != filesystem.name:
@@ -69,7 +73,19 @@ def _module(path: Path) -> Any:
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
-        except BaseException:
+        except BaseException as error:
             del sys.modules[name]
+            if isinstance(error, Exception | SystemExit) and not isinstance(error, UserError):
+                raise UserError(_in_one_line(path, error)) from None
             raise
     return sys.modules[name]
+
+
+def _in_one_line(path: Path, error: BaseException) -> str:
+    """Return file, line and what Python says about an exception at the import of a file."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    line, said = (lines[-1] if lines else None), str(error)
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        line, said = error.lineno, error.msg
+    where = str(path) if line is None else f"{path}:{line}"
+    return f"{where}: {type(error).__name__}: {' '.join(said.split())}"
