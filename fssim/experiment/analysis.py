@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from fssim.errors import UserError
 from fssim.experiment.cells import CellResult
 from fssim.experiment.definition import DirectionClaim, ErrorClaim, Experiment, MeasuredReference
 from fssim.experiment.runner import Outcome
 from fssim.experiment.tables import Key, Table
+from fssim.profile import load_machine
 from fssim.statistics import Interval, ratio_interval
 
 
@@ -26,13 +29,15 @@ class ErrorSummary:
 class Comparison:
     """Predicted against measured IOPS of one table and pattern.
 
-    `error_percent`: by cell, positive where the prediction is too high.  `trivial`: the errors of the trivial rule in
-    the same cells, None if the table is the rule's own.
+    `role`: that of the reference, or "comparison" if the machine is not the experiment's own: nothing is known about
+    what such a machine was fitted to.  `error_percent`: by cell, positive where the prediction is too high.
+    `trivial`: the errors of the trivial rule in the same cells, None if the table is the rule's own.
     """
 
     filesystem: str
     pattern: str
     reference: MeasuredReference
+    role: str
     measured: Table
     predicted: Table
     error_percent: Mapping[Key, float]
@@ -40,9 +45,9 @@ class Comparison:
     trivial: ErrorSummary | None
 
     @property
-    def is_prediction(self) -> bool:
-        """Whether the machine was not fitted to the table."""
-        return self.reference.reference.role == "prediction"
+    def is_calibration(self) -> bool:
+        """Whether the machine was fitted to the table."""
+        return self.role == "calibration"
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,10 @@ class ClaimResult:
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything the report shows that is computed from the cells."""
+    """Everything the report shows that is computed from the cells.
+
+    `claims_not_judged`: why there are no claims, though the experiment states some; "" if they are judged.
+    """
 
     ratios: Mapping[Key, Interval]
     measured_ratios: Mapping[Key, float]
@@ -80,11 +88,13 @@ class Findings:
     noise: Mapping[str, ErrorSummary]
     breakdowns: tuple[Breakdown, ...]
     claims: tuple[ClaimResult, ...]
+    claims_not_judged: str = ""
 
 
 def analyse(experiment: Experiment, outcome: Outcome, cell: Key) -> Findings:
     """Draw all conclusions from finished cells; missing cells (after Ctrl-C) are left out."""
-    comparisons = tuple(_comparisons(experiment, outcome))
+    own = has_own_machine(experiment)
+    comparisons = tuple(_comparisons(experiment, outcome, own))
     ratios, measured_ratios = _ratios(experiment, outcome)
     return Findings(
         ratios=ratios,
@@ -96,8 +106,22 @@ def analyse(experiment: Experiment, outcome: Outcome, cell: Key) -> Findings:
             for variant in experiment.definition.variants
             if (variant.filesystem, cell) in outcome.cells
         ),
-        claims=tuple(_claims(experiment, comparisons, ratios, measured_ratios)),
+        claims=tuple(_claims(experiment, comparisons, ratios, measured_ratios)) if own else (),
+        claims_not_judged=_why_not_judged(experiment) if not own and experiment.definition.claims else "",
     )
+
+
+def has_own_machine(experiment: Experiment) -> bool:
+    """Whether the machine has the host and the device of the one that the experiment names."""
+    try:
+        own = load_machine(experiment.definition.machine, Path(experiment.file))
+    except UserError:  # a results.json whose machine is not on this computer
+        return False
+    return (own.host, own.device) == (experiment.machine.host, experiment.machine.device)
+
+
+def _why_not_judged(experiment: Experiment) -> str:
+    return f"not judged: they are about the machine {experiment.definition.machine}, and this is another one"
 
 
 def summarise(errors_percent: Iterable[float]) -> ErrorSummary:
@@ -110,7 +134,7 @@ def summarise(errors_percent: Iterable[float]) -> ErrorSummary:
     )
 
 
-def _comparisons(experiment: Experiment, outcome: Outcome) -> Iterable[Comparison]:
+def _comparisons(experiment: Experiment, outcome: Outcome, own_machine: bool) -> Iterable[Comparison]:
     for reference in experiment.references:
         filesystem = reference.reference.filesystem
         for pattern in experiment.definition.grid.patterns:
@@ -127,6 +151,7 @@ def _comparisons(experiment: Experiment, outcome: Outcome) -> Iterable[Compariso
                 filesystem=filesystem,
                 pattern=pattern,
                 reference=reference,
+                role=reference.reference.role if own_machine else "comparison",
                 measured=measured,
                 predicted=predicted,
                 error_percent=errors,
@@ -242,7 +267,7 @@ def _claims(
 def _error_claim(claim: ErrorClaim, comparisons: Sequence[Comparison]) -> ClaimResult:
     # Of several tables of one variant the first named is the one the claim is about.
     about = next((c for c in comparisons if (c.filesystem, c.pattern) == (claim.filesystem, claim.pattern)), None)
-    role = about.reference.reference.role if about else "error"
+    role = about.role if about else "error"
     text = f"{claim.filesystem} {claim.pattern}: {claim.statistic} {role} error at most {claim.at_most_percent:g} %"
     if about is None:
         return ClaimResult(text, "not run", None)

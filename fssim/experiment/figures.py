@@ -22,6 +22,12 @@ from fssim.plot.timeline import Lanes, LockTimeline
 if TYPE_CHECKING:
     import numpy as np
 
+ROLES = {
+    "prediction": "a prediction: never used in a fit",
+    "calibration": "calibration: the machine was fitted to it",
+    "comparison": "a comparison: of another machine",
+}
+
 TIMELINE_THREADS = 4
 TIMELINE_SKIP_IOS = 8  # the start, where all threads begin at once, is not typical
 TIMELINE_IOS = 6
@@ -99,9 +105,7 @@ def _axes(report: Report) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _matrix_comparison(report: Report, comparison: Comparison) -> MatrixComparison:
     rows, columns = _axes(report)
-    role = (
-        "a prediction: never used in a fit" if comparison.is_prediction else "calibration: the machine was fitted to it"
-    )
+    role = ROLES[comparison.role]
     found = comparison.summary
     return MatrixComparison(
         name=f"matrix-{comparison.filesystem}-{comparison.pattern}-{comparison.reference.label}",
@@ -137,7 +141,7 @@ def _scaling(report: Report) -> Iterator[ScalingCurves]:
     """Curves with a band: the larger of the run's own interval and what the fit missed by in its own tables."""
     grid = report.experiment.definition.grid
     # The calibration error is the least that a prediction for another filesystem may be trusted with.
-    fitted = [c.summary.p90 for c in report.findings.comparisons if not c.is_prediction]
+    fitted = [c.summary.p90 for c in report.findings.comparisons if c.is_calibration]
     margin = max(fitted, default=0.0) / 100
     band = f"± {margin:.0%}, the 90th percentile of the calibration error" if fitted else "95 % interval of the run"
     for pattern in grid.patterns:

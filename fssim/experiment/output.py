@@ -69,6 +69,7 @@ def results_json(report: Report) -> str:
         "interrupted": report.outcome.interrupted,
         "summary": [{"about": sentence.about, "text": sentence.text} for sentence in summary(report)],
         "claims": [{"text": claim.text, "found": claim.found, "holds": claim.holds} for claim in findings.claims],
+        "claims_not_judged": findings.claims_not_judged,
         "comparisons": [_comparison(comparison) for comparison in findings.comparisons],
         "repeat_noise_percent": {pattern: _errors(found) for pattern, found in findings.noise.items()},
         "ratios": [{**_key(key), **_interval("ratio", ratio)} for key, ratio in findings.ratios.items()],
@@ -101,7 +102,7 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "filesystem": comparison.filesystem,
         "pattern": comparison.pattern,
         "reference": comparison.reference.reference.file,
-        "role": comparison.reference.reference.role,
+        "role": comparison.role,
         "error_percent": _errors(comparison.summary),
         "trivial_rule_error_percent": _errors(comparison.trivial),
         "cells": [

@@ -75,6 +75,8 @@ def summary(report: Report) -> list[Sentence]:
     sentences += _trust(report)
     if report.findings.claims:
         sentences.append(Sentence("Claims", _claims(report)))
+    elif report.findings.claims_not_judged:
+        sentences.append(Sentence("Claims", report.findings.claims_not_judged))
     sentences += [Sentence("Caution", text) for text in _cautions(report)]
     return sentences
 
@@ -125,13 +127,14 @@ def _why(report: Report) -> Iterable[Sentence]:
 
 def _trust(report: Report) -> Iterable[Sentence]:
     for comparison in report.findings.comparisons:
-        if comparison.is_prediction:
-            text = f"{comparison.filesystem}, {comparison.pattern}, never used in the fit: {_errors(comparison)}"
+        if not comparison.is_calibration:
+            what = "never used in the fit" if comparison.role == "prediction" else "measured on another machine"
+            text = f"{comparison.filesystem}, {comparison.pattern}, {what}: {_errors(comparison)}"
             if comparison.trivial is not None and report.experiment.definition.trivial_rule is not None:
                 rule = report.experiment.definition.trivial_rule.name
                 text += f"; the rule '{rule}' errs by {comparison.trivial.median:.1f} %"
             yield Sentence("Against measurement", text)
-    fitted = [c.summary.median for c in report.findings.comparisons if not c.is_prediction]
+    fitted = [c.summary.median for c in report.findings.comparisons if c.is_calibration]
     if fitted:
         noise = [summary.median for summary in report.findings.noise.values()]
         text = f"median error {min(fitted):.1f} to {max(fitted):.1f} % in the {len(fitted)} tables "

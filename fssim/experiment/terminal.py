@@ -162,8 +162,7 @@ def _comparisons(report: Report, width: int) -> Iterable[Titled]:
                 f"{error:+.1f} %", style="red" if abs(error) > 15 else "yellow" if abs(error) > 5 else ""
             )
 
-        role = "prediction" if comparison.is_prediction else "calibration"
-        title = f"Predicted and measured IOPS ({role}): {comparison.filesystem}, {comparison.pattern}"
+        title = f"Predicted and measured IOPS ({comparison.role}): {comparison.filesystem}, {comparison.pattern}"
         title += f"; {comparison.reference.label}, {comparison.reference.reference.source}"
         yield title, _matrix(report.experiment, comparison.pattern, cell, width, "predicted\nmeasured\nerror")
 
@@ -174,7 +173,7 @@ def _calibration(report: Report, width: int) -> Iterable[Titled]:
     names = ("cells", "fssim", f"rule '{rule.name}'" if rule else "rule", "repeat noise")
     rows = [
         (
-            (comparison.reference.label, comparison.pattern, comparison.reference.reference.role),
+            (comparison.reference.label, comparison.pattern, comparison.role),
             (
                 str(comparison.summary.cells),
                 errors_text(comparison.summary),

@@ -127,7 +127,7 @@ def _errors(report: Report) -> Iterable[str]:
     rows = [
         f'<tr><td class="left">{escape(c.filesystem)} ({escape(c.reference.label)})</td>'
         f'<td class="left">{c.pattern}</td>'
-        f'<td class="left">{c.reference.reference.role}</td><td>{c.summary.cells}</td><td>{errors_text(c.summary)}</td>'
+        f'<td class="left">{c.role}</td><td>{c.summary.cells}</td><td>{errors_text(c.summary)}</td>'
         f"<td>{errors_text(c.trivial)}</td><td>{errors_text(report.findings.noise.get(c.pattern))}</td></tr>"
         for c in report.findings.comparisons
     ]
@@ -194,7 +194,7 @@ def _comparisons(report: Report) -> Iterable[str]:
             )
 
         reference = comparison.reference.reference
-        title = f"{comparison.filesystem}, {comparison.pattern} ({reference.role}): error, predicted, measured"
+        title = f"{comparison.filesystem}, {comparison.pattern} ({comparison.role}): error, predicted, measured"
         yield _matrix(report, title, comparison.pattern, cell)
         remark = f"; {reference.remark}" if reference.remark else ""
         yield f'<p class="faint">{escape(comparison.reference.label)}: {escape(reference.source + remark)}</p>'

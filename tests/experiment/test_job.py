@@ -67,6 +67,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     out, err = io.StringIO(), io.StringIO()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr("fssim.engine.run", fake_engine.run)
+        patch.setattr("fssim.experiment.analysis.has_own_machine", lambda experiment: True)
         assert run_job("dio_read_lock", **SMALL, out=folder, seed=5) == 0
     return Finished(folder, out.getvalue(), err.getvalue())
 
@@ -245,7 +246,29 @@ def test_a_protocol_that_runs_in_circles_ends_as_a_failed_cell(
     assert "StepLimit" in json.loads((tmp_path / "results.json").read_text())["failures"][0]["error"]
 
 
-def test_a_missed_claim_is_an_exit_code_only_if_asked_for(fake: None, tmp_path: Path) -> None:
+def test_on_another_machine_nothing_is_called_fitted_and_no_claim_is_judged(
+    fake: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_job("dio_read_lock", **SMALL, out=tmp_path, strict=True) == 0
+    # So does the record of such a run, whose definition still names the experiment's own machine.
+    again = {"experiment": str(tmp_path / "results.json"), "jobs": 1, "out": tmp_path / "again"}
+    assert run_job(**again, strict=True) == 0
+    printed = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    page = (tmp_path / "report.html").read_text()
+    for text in (printed, page):
+        assert "not judged: they are about the machine engel-2011" in text
+        assert "MISSED" not in text
+        assert "was fitted to" not in text
+        assert "used in the fit" not in text
+    plain = json.loads((tmp_path / "again" / "results.json").read_text())
+    assert plain["claims"] == []
+    assert {comparison["role"] for comparison in plain["comparisons"]} == {"comparison"}
+
+
+def test_a_missed_claim_is_an_exit_code_only_if_asked_for(
+    fake: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fssim.experiment.analysis.has_own_machine", lambda experiment: True)
     assert run_job("dio_read_lock", **SMALL, out=tmp_path) == 0
     assert run_job("dio_read_lock", **SMALL, out=tmp_path, strict=True) == 1
 
