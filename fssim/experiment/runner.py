@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
@@ -95,12 +96,24 @@ class Workers:
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Let Ctrl-C wait until processes have been made; they inherit the mask, so that the parent alone gets it."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    """Let Ctrl-C wait until processes have been made; they inherit the mask, so that the parent alone gets it.
+
+    The mask is not enough: another thread of the process may take the signal, and an exception raised in the middle of
+    a fork is swallowed.  So the handler only remembers it until the end.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    seen: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: seen.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, handler)
+    if seen:
+        raise KeyboardInterrupt
 
 
 def _results(futures: Sequence[Future[Any]]) -> Generator[Any, None, None]:
