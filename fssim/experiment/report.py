@@ -15,6 +15,10 @@ from fssim.experiment.runner import Outcome
 from fssim.experiment.tables import Key
 
 MOST_MISSES_NAMED = 3
+ABOUT_INTERVALS = (
+    "the 95 % intervals are those of the simulation only: how far another seed would move a number, "
+    "not how far the model is from the world"
+)
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ def summary(report: Report) -> list[Sentence]:
     sentences += [Sentence(f"Answer, {pattern}", _answer(report, pattern)) for pattern in _patterns(report)]
     sentences += _why(report)
     sentences += _trust(report)
+    sentences.append(Sentence("Intervals", ABOUT_INTERVALS))
     if report.findings.claims:
         sentences.append(Sentence("Claims", _claims(report)))
     elif report.findings.claims_not_judged:
@@ -132,7 +137,9 @@ def _trust(report: Report) -> Iterable[Sentence]:
             text = f"{comparison.filesystem}, {comparison.pattern}, {what}: {_errors(comparison)}"
             if comparison.trivial is not None and report.experiment.definition.trivial_rule is not None:
                 rule = report.experiment.definition.trivial_rule.name
-                text += f"; the rule '{rule}' errs by {comparison.trivial.median:.1f} %"
+                text += (
+                    f"; the rule '{rule}': median {comparison.trivial.median:.1f} %, p90 {comparison.trivial.p90:.1f} %"
+                )
             yield Sentence("Against measurement", text)
     fitted = [c.summary.median for c in report.findings.comparisons if c.is_calibration]
     if fitted:

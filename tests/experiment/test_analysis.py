@@ -113,6 +113,11 @@ def test_the_summary_starts_with_question_and_answer_and_names_misses(report: Re
     assert sentences[0].about == "Question"
     assert sentences[1].about == "Answer, seqrd"
     assert "with two or more threads" in sentences[1].text
+    trust = next(sentence.text for sentence in sentences if sentence.about == "Against measurement")
+    trivial = next(c.trivial for c in report.findings.comparisons if c.role == "prediction")
+    assert trivial is not None
+    assert f"the rule 'as ext4': median {trivial.median:.1f} %, p90 {trivial.p90:.1f} %" in trust
+    assert any("of the simulation only" in sentence.text for sentence in sentences)
     claims = next(sentence.text for sentence in sentences if sentence.about == "Claims")
     assert "missed:" in claims
     caution = [sentence.text for sentence in sentences if sentence.about == "Caution"]
