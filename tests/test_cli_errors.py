@@ -87,7 +87,13 @@ def test_help_documents_exit_codes_and_imports_nothing_heavy() -> None:
 def test_ctrl_c_ends_the_real_process_with_130_and_one_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fssim.experiment", *RUN, "--engine", "reference", "--out", str(tmp_path)]
     process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # A shell that runs the tests in the background has them ignore SIGINT, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     # The output folder is empty until the end, so wait until the workers exist: then cells are running.
     deadline = time.monotonic() + 60
