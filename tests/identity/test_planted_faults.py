@@ -147,7 +147,7 @@ def latencies_of_the_warm_up_are_counted(self: Any, now: int) -> None:
 
 FAULTS: list[tuple[type, str, Callable[..., Any]]] = [
     (locks.FifoRWLock, "_is_grantable", readers_overtake_queued_writers),
-    (locks.FifoRWLock, "_wake_readers", one_reader_is_woken_instead_of_the_run),
+    (locks.FifoRWLock, "_admit_readers", one_reader_is_woken_instead_of_the_run),
     (simulation.Simulation, "schedule", a_delay_of_zero_goes_before_what_is_queued),
     (scheduler.Scheduler, "_give_up_cpu", a_blocked_thread_leaves_its_cpu_to_the_last_that_came),
     (scheduler.Scheduler, "_idle_exit_ns", the_interrupted_cpu_may_be_asleep),

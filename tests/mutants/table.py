@@ -315,13 +315,13 @@ REFERENCE_MUTANTS = (
     in_reference(
         "a demote wakes the writer too",
         "locks.py",
-        ("self._readers = 1\n        self._wake_readers()", "self._readers = 1\n        self._wake_head()"),
+        ("self._readers = 1\n        self._admit_readers()", "self._readers = 1\n        self._pass_on()"),
         by=test_fifo_rwlock.test_a_demote_before_a_leading_writer_wakes_nobody,
     ),
     in_reference(
         "a reader's release wakes although other readers hold",
         "locks.py",
-        ("if self._readers == 0:\n            self._wake_head()", "if True:\n            self._wake_head()"),
+        ("if self._readers == 0:\n            self._pass_on()", "if True:\n            self._pass_on()"),
         by=test_fifo_rwlock.test_a_release_by_one_reader_wakes_nobody_while_others_hold,
         kind=FIFO_RWLOCK,
         granted=300,

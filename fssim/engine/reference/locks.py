@@ -121,22 +121,13 @@ class Lock(ABC):
         self._scheduler.wake(thread)
 
 
-class FifoRWLock(Lock):
-    """Rwlock "fifo", as in 2011: nobody overtakes, the releaser hands over, a run of readers goes together."""
+class ReaderWriterLock(Lock):
+    """Who holds a reader-writer lock.  A kind says when it can be granted and to whom it passes on."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._writer: SimThread | None = None
         self._readers = 0
-        self._queue: deque[SimThread] = deque()
-
-    def acquire(self, thread: SimThread, mode: int) -> Any:
-        if self._is_grantable(mode):
-            self._take(thread, mode)
-            return None
-        self._begin_wait(thread, mode)
-        self._queue.append(thread)
-        return self._block(thread, self._goes_on)
 
     def try_acquire(self, thread: SimThread, mode: int) -> int:
         if not self._is_grantable(mode):
@@ -151,18 +142,13 @@ class FifoRWLock(Lock):
         else:
             self._readers -= 1
         if self._readers == 0:
-            self._wake_head()
+            self._pass_on()
 
     def demote(self, thread: SimThread, _: int) -> None:
         self._drop_to_shared(thread)
         self._writer = None
         self._readers = 1
-        self._wake_readers()
-
-    def _is_grantable(self, mode: int) -> bool:
-        if self._queue or self._writer is not None:
-            return False
-        return mode == SHARED or self._readers == 0
+        self._admit_readers()
 
     def _take(self, thread: SimThread, mode: int) -> None:
         super()._take(thread, mode)
@@ -171,13 +157,46 @@ class FifoRWLock(Lock):
         else:
             self._readers += 1
 
-    def _wake_head(self) -> None:
+    @abstractmethod
+    def _is_grantable(self, mode: int) -> bool:
+        """Whether a thread that asks now need not wait."""
+
+    @abstractmethod
+    def _pass_on(self) -> None:
+        """The lock has become free."""
+
+    @abstractmethod
+    def _admit_readers(self) -> None:
+        """The writer has become a reader: others may join it."""
+
+
+class FifoRWLock(ReaderWriterLock):
+    """Rwlock "fifo", as in 2011: nobody overtakes, the releaser hands over, a run of readers goes together."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._queue: deque[SimThread] = deque()
+
+    def acquire(self, thread: SimThread, mode: int) -> Any:
+        if self._is_grantable(mode):
+            self._take(thread, mode)
+            return None
+        self._begin_wait(thread, mode)
+        self._queue.append(thread)
+        return self._block(thread, self._goes_on)
+
+    def _is_grantable(self, mode: int) -> bool:
+        if self._queue or self._writer is not None:
+            return False
+        return mode == SHARED or self._readers == 0
+
+    def _pass_on(self) -> None:
         if self._queue and self._queue[0].wait_mode == EXCLUSIVE:
             self._grant_and_wake(self._queue.popleft(), EXCLUSIVE)
         else:
-            self._wake_readers()
+            self._admit_readers()
 
-    def _wake_readers(self) -> None:
+    def _admit_readers(self) -> None:
         while self._queue and self._queue[0].wait_mode == SHARED:
             self._grant_and_wake(self._queue.popleft(), SHARED)
 

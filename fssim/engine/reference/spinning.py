@@ -7,7 +7,7 @@ from typing import Any
 
 from fssim.engine.objects import HANDOFF_AFTER_NS, READER_BATCH
 from fssim.engine.random import below
-from fssim.engine.reference.locks import Lock
+from fssim.engine.reference.locks import Lock, ReaderWriterLock
 from fssim.engine.reference.thread import SimThread, State
 from fssim.protocol.language import EXCLUSIVE, SHARED
 
@@ -72,13 +72,11 @@ class BargingMutex(Lock):
             self._block(thread, self._retry)
 
 
-class SpinningRWLock(Lock):
+class SpinningRWLock(ReaderWriterLock):
     """Rwlock "spinning", 5.11 and later: writers spin and steal; who has waited for 4 ms forces a hand-off."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._writer: SimThread | None = None
-        self._readers = 0
         self._handoff = False
         self._spinners: deque[SimThread] = deque()
         self._waiters: dict[SimThread, int] = {}  # in order of arrival, with the instant of it
@@ -94,29 +92,6 @@ class SpinningRWLock(Lock):
             return self._spin(thread)
         return self._join_waiters(thread)
 
-    def try_acquire(self, thread: SimThread, mode: int) -> int:
-        if not self._is_grantable(mode):
-            return 0
-        self._take(thread, mode)
-        return 1
-
-    def release(self, thread: SimThread, mode: int) -> None:
-        self._drop(thread, mode)
-        if mode == EXCLUSIVE:
-            self._writer = None
-        else:
-            self._readers -= 1
-        if self._readers == 0:
-            self._pass_on()
-
-    def demote(self, thread: SimThread, _: int) -> None:
-        self._drop_to_shared(thread)
-        self._writer = None
-        self._readers = 1
-        if self._first_waits_for(SHARED):
-            self._grant_to_readers()
-        self._spinners_must_sleep()
-
     def owner_stops(self, thread: SimThread) -> None:
         if thread is self._writer:
             self._spinners_must_sleep()
@@ -128,15 +103,7 @@ class SpinningRWLock(Lock):
             return self._readers == 0 or not self._waiters
         return self._readers == 0
 
-    def _take(self, thread: SimThread, mode: int) -> None:
-        super()._take(thread, mode)
-        if mode == EXCLUSIVE:
-            self._writer = thread
-        else:
-            self._readers += 1
-
     def _pass_on(self) -> None:
-        """The lock has become free."""
         if self._spinners and not self._handoff:
             if not (self._first_waits_for(SHARED) and self._has_waited_long(next(iter(self._waiters)))):
                 self._grant_to_spinner(self._spinners.popleft())
@@ -148,6 +115,11 @@ class SpinningRWLock(Lock):
         elif self._waiters and not self._first_is_woken:
             self._first_is_woken = True
             self._scheduler.wake(next(iter(self._waiters)))
+
+    def _admit_readers(self) -> None:
+        if self._first_waits_for(SHARED):
+            self._grant_to_readers()
+        self._spinners_must_sleep()
 
     def _grant_to_readers(self) -> None:
         readers = [thread for thread in self._waiters if thread.wait_mode == SHARED]
