@@ -35,7 +35,7 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         ([*RUN, "--threads", "1,-4"], "threads = '-4': must be an integer >= 1"),
         ([*RUN, "--threads", "1,,2"], "threads = '': must be an integer >= 1"),
         ([*RUN, "--block-sizes", "1000"], "block size 1000: direct I/O needs a multiple of 512 bytes"),
-        ([*RUN, "--block-sizes", "64m"], "block size 67108864: direct I/O needs a multiple of 512 bytes, at most"),
+        ([*RUN, "--block-sizes", "128m"], "block size 134217728: direct I/O needs a multiple of 512 bytes, at most"),
         ([*RUN, "--block-sizes", "4x"], "block size = '4x': must be an integer >= 1"),
         ([*RUN, "--patterns", "seqread"], "unknown pattern 'seqread'; did you mean seqrd?"),
         ([*RUN, "--engine", "compild"], "engine 'compild' does not exist; did you mean compiled?"),

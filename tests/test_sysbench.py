@@ -95,12 +95,23 @@ def test_every_filesystem_runs_every_pattern(filesystem: str, pattern: str) -> N
     assert run(system).ios == 100
 
 
+def test_the_size_of_the_files_moves_the_end_of_a_file_and_where_the_next_one_lies() -> None:
+    """Two files of three blocks: the second begins on the device where the first one ends."""
+    workload = sysbench.Sysbench(file_size_bytes=3 * 4096)
+    system = sysbench.build_system(load_filesystem("ext4-3.0"), MACHINE, "seqrd", 4096, 1, workload=workload, ios=6)
+    (files,) = system.threads[0].arguments
+    assert [inode.disk_offset for inode in files.inodes[:3]] == [0, 3 * 4096, 6 * 4096]
+    assert run(system).ios == 6
+    assert system.constants["FILE_SIZE"] == 3 * 4096
+
+
 @pytest.mark.parametrize(
     ("pattern", "block_size_bytes", "threads", "message"),
     [
         ("seqwr", 4096, 1, "unknown pattern 'seqwr'; did you mean seqrd"),
         ("seqrd", 1000, 1, "block size 1000: direct I/O needs a multiple of 512 bytes"),
         ("seqrd", 0, 1, "block size 0"),
+        ("seqrd", 2**25, 1, "at most the file's 16777216"),
         ("seqrd", 4096, 0, "0 threads: at least one is needed"),
     ],
 )

@@ -29,6 +29,11 @@ if TYPE_CHECKING:
 @click.option("--ios", type=click.IntRange(100), help="I/Os in a cell's window; the file's own number if not given.")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the runs; the file's own if not given.")
 @click.option("--jobs", type=click.IntRange(1), help="Processes; all cores if not given.")
+@click.option(
+    "--file-size",
+    type=click.IntRange(512),
+    help="Bytes in each of the files that are read; the file's own if not given.",
+)
 @click.option("--dry-run", is_flag=True, help="Only evaluate the profile as it is; write nothing.")
 def command(
     name: str,
@@ -38,6 +43,7 @@ def command(
     ios: int | None,
     seed: int | None,
     jobs: int | None,
+    file_size: int | None,
     dry_run: bool,
 ) -> None:
     """Fit the free parameters of a machine to measured tables.
@@ -53,11 +59,17 @@ def command(
     from fssim.calibrate.definition import load_calibration
     from fssim.calibrate.fit import Fitter
     from fssim.experiment.runner import warm_up, workers
+    from fssim.workload.sysbench import SECTOR_BYTES
 
     calibration = load_calibration(name)
     definition = calibration.definition
     run = msgspec.structs.replace(definition.run, ios=ios or definition.run.ios)
-    definition = msgspec.structs.replace(definition, run=run, starts=starts or definition.starts)
+    workload = definition.workload
+    if file_size is not None:
+        if file_size % SECTOR_BYTES:
+            raise UserError(f"--file-size {file_size}: must be a multiple of {SECTOR_BYTES}")
+        workload = msgspec.structs.replace(workload, file_size_bytes=file_size)
+    definition = msgspec.structs.replace(definition, run=run, starts=starts or definition.starts, workload=workload)
     calibration = dataclasses.replace(calibration, definition=definition)
     target = output or calibration.file
     if not dry_run:

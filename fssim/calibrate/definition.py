@@ -13,14 +13,20 @@ from fssim import profile, resources
 from fssim.errors import UserError, nearest
 from fssim.experiment.definition import Run
 from fssim.experiment.tables import Key, read_table
+from fssim.workload.sysbench import Sysbench
 
 
 class FittedTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A measured table, relative to the calibration, what was measured, and the patterns that are used."""
+    """A measured table, relative to the calibration, what was measured, and the patterns that are used.
+
+    `weight`: of its cells in the loss.  Cells that measure the same thing many times over, such as reads that a lock
+    makes serial with any number of threads, deserve less than others.
+    """
 
     filesystem: str
     file: str
     patterns: Annotated[list[str], Meta(min_length=1)]
+    weight: Annotated[float, Meta(gt=0)] = 1.0
 
 
 class Parameter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,6 +45,7 @@ class Definition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """
 
     machine: str
+    workload: Sysbench = Sysbench()
     tables: Annotated[list[FittedTable], Meta(min_length=1)]
     parameters: Annotated[list[Parameter], Meta(min_length=1)]
     run: Run = Run()
@@ -54,6 +61,7 @@ class Cell:
     filesystem: str
     key: Key
     iops: float
+    weight: float
 
 
 @dataclass(frozen=True)
@@ -126,7 +134,7 @@ def load_calibration(given: str) -> Calibration:
         measured = read_table(resources.data_file(path, table.file))
         for key, iops in measured.items():
             if key.pattern in table.patterns:
-                cells.append(Cell(table.filesystem, key, iops))
+                cells.append(Cell(table.filesystem, key, iops, table.weight))
         if missing := [pattern for pattern in table.patterns if all(key.pattern != pattern for key in measured)]:
             raise UserError(f"{path}: {table.file} has no cells of pattern {', '.join(missing)}")
     calibration = Calibration(path.stem, definition, raw, machine_file, tuple(cells))

@@ -72,12 +72,15 @@ class Fitter:
     """Evaluates parameter sets on all cores and finds the best."""
 
     def __init__(self, calibration: Calibration, pool: Workers, progress: Callable[[str], None], seed: int) -> None:
+        import numpy as np
+
         self.calibration = calibration
         self.pool = pool
         self.progress = progress
         self.seed = seed
         self.evaluations = 0
         self.label = ""
+        self.cell_weights = np.array([cell.weight for cell in calibration.cells])
         groups: dict[tuple[str, str, int], list[int]] = defaultdict(list)
         for number, cell in enumerate(calibration.cells):
             groups[cell.filesystem, cell.key.pattern, cell.key.block_size_bytes].append(number)
@@ -117,11 +120,22 @@ class Fitter:
         machine = self.calibration.machine_with(list(values))
         return [self._task(machine, number, self.seed) for number in range(len(self.calibration.cells))]
 
+    def loss(self, residual: np.ndarray) -> float:
+        """Return what the descent makes small: the soft L1 loss of the residuals, cells weighted."""
+        return soft_l1(residual, self.calibration.definition.outlier_scale, self.cell_weights)
+
+    def robust_weights(self, residual: np.ndarray) -> np.ndarray:
+        """Return the weights with which least squares has the gradient of that loss."""
+        scale = self.calibration.definition.outlier_scale
+        weights: np.ndarray = self.cell_weights / (1.0 + (residual / scale) ** 2) ** 0.5
+        return weights
+
     def _task(self, machine: Machine, number: int, seed: int) -> Task:
         cell: Cell = self.calibration.cells[number]
         run = self.calibration.definition.run
         ios, warmup_ios = length_of_run(run.ios, run.ios_per_thread, run.warmup_fraction, cell.key.threads)
-        return Task(cell.filesystem, cell.key, machine, seed, ios, warmup_ios, "compiled")
+        workload = self.calibration.definition.workload
+        return Task(cell.filesystem, cell.key, machine, workload, seed, ios, warmup_ios, "compiled")
 
     def jacobian(self, logarithms: np.ndarray, low: np.ndarray, high: np.ndarray, seed: int, step: float) -> np.ndarray:
         """Return the derivatives of the residuals by the parameters' logarithms, by central differences."""
@@ -161,7 +175,7 @@ class Fitter:
             values=tuple(float(value) for value in np.exp(point)),
             residuals=residual,
             standard_error=tuple(
-                float(error) for error in standard_errors(jacobians, residual, definition.outlier_scale)
+                float(error) for error in standard_errors(jacobians, residual, self.robust_weights(residual))
             ),
             evaluations=self.evaluations,
         )
@@ -172,15 +186,14 @@ class Fitter:
         """Return loss, logarithms of the parameters and residuals where no damping leads further down."""
         import numpy as np
 
-        scale = self.calibration.definition.outlier_scale
         residual = self.residuals([np.exp(point)])[0]
-        loss = soft_l1(residual, scale)
+        loss = self.loss(residual)
         unlucky = 0
         for iteration in range(most_iterations):
             self.progress(f"{self.label}, step {iteration + 1}: mean absolute error {100 * abs(residual).mean():.3f} %")
             # Other seeds at every step, so that the noise of the derivatives is not the same again.
             jacobian = self.jacobian(point, low, high, self.seed + 1000 * (iteration + 1), STEP)
-            weights = 1.0 / np.sqrt(1.0 + (residual / scale) ** 2)
+            weights = self.robust_weights(residual)
             curvature = jacobian.T @ (weights[:, None] * jacobian)
             downhill = -jacobian.T @ (weights * residual)
             typical = np.trace(curvature) / len(point)
@@ -189,7 +202,7 @@ class Fitter:
                 move = np.linalg.solve(curvature + damping * typical * np.eye(len(point)), downhill)
                 trials.append(np.clip(point + np.clip(move, -LONGEST_MOVE, LONGEST_MOVE), low, high))
             residuals = self.residuals([np.exp(trial) for trial in trials])
-            losses = [soft_l1(trial, scale) for trial in residuals]
+            losses = [self.loss(trial) for trial in residuals]
             best = int(np.argmin(losses))
             if losses[best] < loss:
                 unlucky = 0 if losses[best] < loss * (1 - WORTHWHILE) else unlucky + 1
@@ -215,19 +228,19 @@ def _numbered(item: tuple[int, _Group]) -> tuple[int, list[float]]:
     return item[0], _predict(item[1])
 
 
-def soft_l1(residuals: np.ndarray, scale: float) -> float:
-    """Return the loss: the sum of 2 scale^2 (sqrt(1 + (r / scale)^2) - 1), r^2 for small r and linear for large."""
-    return float((2 * scale**2 * ((1 + (residuals / scale) ** 2) ** 0.5 - 1)).sum())
+def soft_l1(residuals: np.ndarray, scale: float, weights: np.ndarray) -> float:
+    """Return the weighted sum of 2 scale^2 (sqrt(1 + (r / scale)^2) - 1): r^2 for small r and linear for large."""
+    return float((weights * 2 * scale**2 * ((1 + (residuals / scale) ** 2) ** 0.5 - 1)).sum())
 
 
-def standard_errors(jacobians: Sequence[np.ndarray], residuals: np.ndarray, scale: float) -> np.ndarray:
+def standard_errors(jacobians: Sequence[np.ndarray], residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return the relative standard errors of a robust least-squares fit, one a parameter.
 
     `jacobians`: derivatives (cells, parameters) of the residuals by the parameters' logarithms, each from other seeds.
-    Covariance: s^2 (J' W J)^-1 with the weights W of the soft L1 loss at the optimum and s^2 the weighted residual
-    variance.  J' W J is the curvature of the loss.  It is estimated from products of different Jacobians only: the
-    noise of one would add to its square and make every parameter look well determined.  A direction whose curvature is
-    smaller than the sampling error of this estimate counts as having that much: its standard errors are then lower
+    `weights`: of the cells, at the optimum.  Covariance: s^2 (J' W J)^-1 with the weights W and s^2 the weighted
+    residual variance.  J' W J is the curvature of the loss.  It is estimated from products of different Jacobians only:
+    the noise of one would add to its square and make every parameter look well determined.  A direction whose curvature
+    is smaller than the sampling error of this estimate counts as having that much: its standard errors are then lower
     bounds, and large.
 
     The residuals are mostly what the model cannot explain, not measurement noise, so this is the spread that a
@@ -238,7 +251,6 @@ def standard_errors(jacobians: Sequence[np.ndarray], residuals: np.ndarray, scal
     cells, parameters = jacobians[0].shape
     if cells <= parameters:
         raise UserError(f"{cells} cells cannot determine {parameters} parameters; measure more cells or free fewer")
-    weights = 1.0 / np.sqrt(1.0 + (residuals / scale) ** 2)
     variance = float((weights * residuals**2).sum() / (cells - parameters))
     weighted = [jacobian * np.sqrt(weights)[:, None] for jacobian in jacobians]
     pairs = [(a.T @ b + b.T @ a) / 2 for a, b in itertools.combinations(weighted, 2)]

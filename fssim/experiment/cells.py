@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from fssim.profile import Machine
     from fssim.system import LockUse, RunResult, System
+    from fssim.workload.sysbench import Sysbench
 
 
 MOST_EFFECTS_OF_A_START = 1_000_000
@@ -29,6 +30,7 @@ class Task:
     filesystem: str
     key: Key
     machine: Machine
+    workload: Sysbench
     seed: int
     ios: int
     warmup_ios: int
@@ -118,6 +120,7 @@ def system_of(task: Task, *, log: bool = False) -> System:
         task.key.pattern,
         task.key.block_size_bytes,
         task.key.threads,
+        workload=task.workload,
         ios=task.ios,
         warmup_ios=task.warmup_ios,
         batch_ios=max(task.ios // BATCHES, 1),

@@ -13,6 +13,7 @@ from fssim import profile, resources
 from fssim.errors import UserError, nearest
 from fssim.experiment.tables import Table, read_table
 from fssim.machine.host import Count
+from fssim.workload.sysbench import Sysbench
 
 Pattern = Literal["seqrd", "rndrd"]
 BlockSize = Annotated[int, Meta(ge=512, multiple_of=512)]
@@ -98,7 +99,7 @@ class Definition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     question: str
     machine: str
-    workload: Literal["sysbench-fileio"]
+    workload: Sysbench = Sysbench()
     grid: Grid
     cell: CellChoice
     variants: Annotated[list[Variant], Meta(min_length=1)]

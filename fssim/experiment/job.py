@@ -16,7 +16,7 @@ from fssim.engine import ENGINES
 from fssim.errors import UserError, nearest
 from fssim.experiment.analysis import analyse
 from fssim.experiment.cells import versions
-from fssim.experiment.definition import Experiment, load_experiment
+from fssim.experiment.definition import Definition, Experiment, load_experiment
 from fssim.experiment.figures import draw, figure_tasks
 from fssim.experiment.output import results_csv, results_json
 from fssim.experiment.progress import show_progress
@@ -136,11 +136,12 @@ def _load(
     block_sizes: Sequence[int] | None,
     patterns: Sequence[str] | None,
 ) -> Experiment:
-    """Check what was asked for, the cheapest first, and read the experiment."""
+    """Read the experiment and check what was asked for."""
     if engine not in ENGINES:
         raise UserError(f"engine {engine!r} does not exist{nearest(engine, ENGINES)}")
-    check_grid(threads or (), block_sizes or (), patterns or ())
-    return restrict(load_experiment(experiment, machine), seed, threads, block_sizes, patterns)
+    asked = restrict(load_experiment(experiment, machine), seed, threads, block_sizes, patterns)
+    check_grid(asked.definition)
+    return asked
 
 
 def _report(experiment: Experiment, outcome: Outcome, cell: Key, engine: str) -> Report:
@@ -159,14 +160,14 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def check_grid(threads: Sequence[int], block_sizes: Sequence[int], patterns: Sequence[str]) -> None:
+def check_grid(definition: Definition) -> None:
     """Raise `UserError` for a number of threads, a block size or a pattern that cannot run."""
-    for pattern in patterns:
+    for pattern in definition.grid.patterns:
         if pattern not in PATTERNS:
             raise UserError(f"unknown pattern {pattern!r}{nearest(pattern, PATTERNS)}")
-    for block_size_bytes in block_sizes:
-        check_block_size(block_size_bytes)
-    for count in threads:
+    for block_size_bytes in definition.grid.block_sizes_bytes:
+        check_block_size(block_size_bytes, definition.workload)
+    for count in definition.grid.threads:
         if not 1 <= count <= MOST_THREADS:
             raise UserError(f"{count} threads: must be between 1 and {MOST_THREADS}")
 

@@ -54,7 +54,16 @@ def plan(experiment: Experiment, engine: str) -> list[Task]:
                 run = definition.run
                 ios, warmup_ios = length_of_run(run.ios, run.ios_per_thread, run.warmup_fraction, threads)
                 tasks += [
-                    Task(variant.filesystem, key, experiment.machine, run.seed, ios, warmup_ios, engine)
+                    Task(
+                        variant.filesystem,
+                        key,
+                        experiment.machine,
+                        definition.workload,
+                        run.seed,
+                        ios,
+                        warmup_ios,
+                        engine,
+                    )
                     for variant in definition.variants
                 ]
     return tasks

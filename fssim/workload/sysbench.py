@@ -1,16 +1,19 @@
 """sysbench fileio, sequential and random reads, as version 0.4.12 generates them.
 
-128 files of 16 MiB.  Sequential modes share one position over all files: a thread copies it *without* a lock, then
-takes a mutex to advance it, so two threads may read the same block and leave the next one out.  Random modes draw a
-byte uniformly from all files and round it down to a block.  The mutex is the program's own and covers a few
-instructions; it costs no simulated time, and the race on the position is kept because a checker must see it.
+128 files, of 16 MiB if `--file-total-size` is not given.  Sequential modes share one position over all files: a thread
+copies it *without* a lock, then takes a mutex to advance it, so two threads may read the same block and leave the next
+one out.  Random modes draw a byte uniformly from all files and round it down to a block.  The mutex is the program's
+own and covers a few instructions; it costs no simulated time, and the race on the position is kept because a checker
+must see it.
 Source: sysbench 0.4.12, `sb_fileio.c`, request generation (described, not copied).
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta, Struct
 
 from fssim.errors import UserError, nearest
 from fssim.protocol import protocol
@@ -25,6 +28,12 @@ FILE_COUNT = 128
 FILE_SIZE = 16 * 2**20
 BLOCK_SIZE = 16384
 SECTOR_BYTES = 512
+
+
+class Sysbench(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="sysbench-fileio"):
+    """Options of the workload.  `file_size_bytes`: sysbench's `--file-total-size` over its number of files, 128."""
+
+    file_size_bytes: Annotated[int, Meta(ge=SECTOR_BYTES, le=2**40, multiple_of=SECTOR_BYTES)] = FILE_SIZE
 
 
 class Inode(Shared):
@@ -87,6 +96,7 @@ def build_system(
     block_size_bytes: int,
     threads: int,
     *,
+    workload: Sysbench = Sysbench(),
     ios: int,
     warmup_ios: int = 0,
     batch_ios: int = 0,
@@ -99,12 +109,17 @@ def build_system(
     """
     if pattern not in PATTERNS:
         raise UserError(f"unknown pattern {pattern!r}{nearest(pattern, PATTERNS)}")
-    check_block_size(block_size_bytes)
+    check_block_size(block_size_bytes, workload)
     if threads < 1:
         raise UserError(f"{threads} threads: at least one is needed")
-    inodes = [filesystem.inode(disk_offset=number * FILE_SIZE) for number in range(FILE_COUNT)]
+    inodes = [filesystem.inode(disk_offset=number * workload.file_size_bytes) for number in range(FILE_COUNT)]
     files = _file_set_of(filesystem.inode)(inodes=inodes)
-    constants: dict[str, Any] = {**filesystem.constants, "BLOCK_SIZE": block_size_bytes, "READ": filesystem.read}
+    constants: dict[str, Any] = {
+        **filesystem.constants,
+        "FILE_SIZE": workload.file_size_bytes,
+        "BLOCK_SIZE": block_size_bytes,
+        "READ": filesystem.read,
+    }
     return System(
         threads=[Thread(PATTERNS[pattern], (files,)) for _ in range(threads)],
         host=machine.host,
@@ -118,11 +133,13 @@ def build_system(
     )
 
 
-def check_block_size(block_size_bytes: int) -> None:
+def check_block_size(block_size_bytes: int, workload: Sysbench) -> None:
     """Raise `UserError` unless direct I/O can read blocks of this size from the files."""
-    if block_size_bytes < SECTOR_BYTES or block_size_bytes % SECTOR_BYTES or block_size_bytes > FILE_SIZE:
+    most = workload.file_size_bytes
+    if block_size_bytes < SECTOR_BYTES or block_size_bytes % SECTOR_BYTES or block_size_bytes > most:
         raise UserError(
-            f"block size {block_size_bytes}: direct I/O needs a multiple of {SECTOR_BYTES} bytes, at most {FILE_SIZE}"
+            f"block size {block_size_bytes}: direct I/O needs a multiple of {SECTOR_BYTES} bytes, "
+            f"at most the file's {most}"
         )
 
 

@@ -19,7 +19,7 @@ from fssim.protocol import (
     protocol,
 )
 
-PAGE = 4096
+SECTOR = 512
 
 
 class Inode(Shared):
@@ -64,9 +64,9 @@ def map_blocks(io: IO, inode: Inode):
 
 @protocol
 def read_and_wait(io: IO, inode: Inode):
-    """Map, build the I/O page by page, submit it and sleep until it is complete, under the lock the caller holds."""
+    """Map, build the I/O sector by sector, submit it and sleep until it is done, under the lock the caller holds."""
     yield from map_blocks(io, inode)
-    yield cpu(path.xfs_further_page * ((io.length - 1) // PAGE))
+    yield cpu(path.xfs_submit_sector * (io.length // SECTOR))
     yield device.read(inode.disk_offset + io.offset, io.length)
     yield cpu(path.read_complete)
 
@@ -77,7 +77,7 @@ def direct_read_exclusive_first(io: IO, inode: Inode):
 
     The exclusive lock is granted only when all reads in flight have finished: one read at a time on a file.
     """
-    yield cpu(path.read_entry)
+    yield cpu(path.read_entry + path.xfs_read_entry)
     yield from lock_exclusive(inode)
     if inode.cached_pages > 0:
         yield from drop_cached_pages(io, inode)
@@ -93,7 +93,7 @@ def direct_read_shared_first(io: IO, inode: Inode):
 
     Takes the iolock shared; only if there are cached pages it lets go, takes it exclusively, looks again, and demotes.
     """
-    yield cpu(path.read_entry)
+    yield cpu(path.read_entry + path.xfs_read_entry)
     yield inode.iolock.acquire(SHARED)
     if inode.cached_pages > 0:
         yield inode.iolock.release(SHARED)

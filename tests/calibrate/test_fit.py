@@ -9,7 +9,7 @@ import tomllib
 import numpy as np
 import pytest
 
-from fssim.calibrate.fit import standard_errors
+from fssim.calibrate.fit import soft_l1, standard_errors
 from fssim.calibrate.profile_writer import as_toml
 from fssim.errors import UserError
 
@@ -25,7 +25,7 @@ def test_standard_errors_are_those_of_linear_least_squares():
     residuals = 1e-6 * generator.standard_normal(200)
     variance = (residuals**2).sum() / 197
     expected = np.sqrt(variance * np.diag(np.linalg.inv(jacobian.T @ jacobian)))
-    found = standard_errors([jacobian] * 4, residuals, scale=1.0)
+    found = standard_errors([jacobian] * 4, residuals, np.ones(200))
     assert found == pytest.approx(expected, rel=1e-6)
 
 
@@ -35,7 +35,7 @@ def test_noise_of_the_derivatives_does_not_make_a_parameter_look_determined():
     jacobian = np.zeros((200, 2))
     jacobian[:, 0] = 1.0
     residuals = 0.02 * generator.standard_normal(200)
-    found = standard_errors(noisy(jacobian, 0.1, generator), residuals, scale=0.03)
+    found = standard_errors(noisy(jacobian, 0.1, generator), residuals, np.ones(200))
     naive = 0.02 / np.sqrt(200 * 0.01)
     assert found[0] == pytest.approx(0.02 / np.sqrt(200), rel=0.3)
     assert found[1] > 2 * naive
@@ -43,7 +43,7 @@ def test_noise_of_the_derivatives_does_not_make_a_parameter_look_determined():
 
 def test_too_few_cells_are_refused():
     with pytest.raises(UserError, match="3 cells cannot determine 3 parameters"):
-        standard_errors([np.eye(3)] * 2, np.zeros(3), scale=0.03)
+        standard_errors([np.eye(3)] * 2, np.zeros(3), np.ones(3))
 
 
 def test_a_profile_is_read_back_as_it_was_written():
@@ -72,8 +72,9 @@ wakeup_ns = 4000
 read_entry = {entry}
 read_complete = 1000
 read_exit = 1000
+xfs_read_entry = 500
 xfs_map_blocks = 500
-xfs_further_page = 1000
+xfs_submit_sector = 150
 drop_cached_pages = 1000
 ext4_submit = 1000
 ext4_submit_sector = 200
@@ -109,13 +110,14 @@ def made(tmp_path):
     from fssim.experiment.cells import Task, simulate
     from fssim.experiment.tables import Key
     from fssim.profile import load_machine
+    from fssim.workload.sysbench import Sysbench
 
     (tmp_path / "true.toml").write_text(MACHINE.format(entry=4000, latency=50_000))
     machine = load_machine(str(tmp_path / "true.toml"))
     rows = ["pattern,block_size,threads,iops"]
     for block_size in (512, 4096):
         for threads in (1, 2, 4, 16, 64):
-            task = Task("ext4-3.0", Key("rndrd", block_size, threads), machine, 1, 2048, 256, "compiled")
+            task = Task("ext4-3.0", Key("rndrd", block_size, threads), machine, Sysbench(), 1, 2048, 256, "compiled")
             rows.append(f"rndrd,{block_size},{threads},{simulate(task).iops:.0f}")
     (tmp_path / "table.csv").write_text("\n".join(rows) + "\n")
     (tmp_path / "start.toml").write_text(MACHINE.format(entry=7000, latency=35_000))
@@ -179,3 +181,20 @@ def test_mistakes_are_one_line_and_nothing_is_written(made, old, new, message):
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
     assert (made / "start.toml").read_text() == before
+
+
+def test_a_weight_counts_a_cell_that_many_times():
+    residuals = np.array([0.1, -0.2, 0.3])
+    repeated = np.array([0.1, -0.2, -0.2, -0.2, 0.3])
+    assert soft_l1(residuals, 0.03, np.array([1.0, 3.0, 1.0])) == pytest.approx(soft_l1(repeated, 0.03, np.ones(5)))
+
+
+def test_small_errors_weigh_quadratically_and_large_ones_linearly():
+    one = np.ones(1)
+    assert soft_l1(np.array([1e-4]), 0.03, one) == pytest.approx(1e-8, rel=1e-4)
+    assert soft_l1(np.array([30.0]), 0.03, one) == pytest.approx(2 * 0.03 * 30, rel=1e-2)
+
+
+def test_another_file_size_must_be_whole_sectors(made):
+    done = calibrate(made / "fit.toml", "--dry-run", "--file-size", 1000)
+    assert (done.returncode, done.stderr) == (2, "fssim.calibrate: --file-size 1000: must be a multiple of 512\n")

@@ -203,13 +203,13 @@ def test_a_cell_that_ends_by_an_error_does_not_take_the_others_along(
 def test_a_cell_that_completes_no_io_does_not_take_the_others_along(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # Every file is one read of 16 MiB: the threads are through before the warm-up is.
-    small = SMALL | {"block_sizes": (16 * 1024**2, 4096), "threads": (2, 4)}
+    # Every file is one read of 64 MiB: the threads are through before the warm-up is.
+    small = SMALL | {"block_sizes": (64 * 1024**2, 4096), "threads": (2, 4)}
     assert run_job("dio_read_lock", **small, patterns=("seqrd",), out=tmp_path) == 3
     assert "6 cells ended by an error" in capsys.readouterr().out
     plain = json.loads((tmp_path / "results.json").read_text())
     assert {cell["block_size"] for cell in plain["cells"]} == {4096}
-    assert {failure["block_size"] for failure in plain["failures"]} == {16 * 1024**2}
+    assert {failure["block_size"] for failure in plain["failures"]} == {64 * 1024**2}
     assert "no I/O completed in the window" in plain["failures"][0]["error"]
     assert (tmp_path / "report.html").exists()
 
