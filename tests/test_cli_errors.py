@@ -52,8 +52,13 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    message: str,
 ) -> None:
+    monkeypatch.chdir(tmp_path)  # a mistake that is not seen must not overwrite the results of the checkout
     code, out, err = outcome(capsys, *arguments)
     assert code == 2
     assert out == ""
