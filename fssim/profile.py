@@ -186,6 +186,8 @@ def _problems(value: Any, kind: inspect.Type, key: str) -> Iterator[str]:
 def _problems_of_struct(value: dict[str, Any], kind: inspect.StructType, key: str) -> Iterator[str]:
     fields = {field.encode_name: field for field in kind.fields}
     tag = [kind.tag_field] if kind.tag_field else []
+    if kind.tag_field in value and value[kind.tag_field] != kind.tag:
+        yield f"{_join(key, kind.tag_field)} = {_shown(value[kind.tag_field])}: must be {_shown(kind.tag)}"
     for name in value:
         if name not in fields and name not in tag:
             yield f"unknown key {_join(key, name)}{nearest(name, [*fields, *tag])}"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.option("--jobs", type=click.IntRange(1), help="Processes; all cores if not given.")
 @click.option(
     "--file-size",
-    type=click.IntRange(512),
+    type=click.IntRange(512, 2**40),
     help="Bytes in each of the files that are read; the file's own if not given.",
 )
 @click.option("--dry-run", is_flag=True, help="Only evaluate the profile as it is; write nothing.")
