@@ -2,30 +2,94 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta, Struct
 
 from fssim import resources
 from fssim.errors import UserError, nearest
+from fssim.protocol.language import BlockMap, Counter, Monotonic, Queue, Shared
 
 if TYPE_CHECKING:
     from fssim.protocol import Protocol
-    from fssim.protocol.language import Shared
+
+BLOCK = 4096
+"""Bytes of a block of every filesystem here, and of a page."""
+
+PACKAGE = "fssim_models"
+"""The package as which Python knows the folder `models`, so that its files can import each other."""
+
+
+class File(Shared):
+    """What a filesystem's class of inodes adds to.
+
+    `disk_offset`: where the file's blocks lie on the device, one after the other.  `size`: i_size.  `extents`: HOLE,
+    UNWRITTEN or WRITTEN for every block that the file may come to have.  `pages`: what the page cache has of it, ABSENT,
+    CLEAN or DIRTY.
+    """
+
+    disk_offset: int
+    size: Monotonic
+    extents: BlockMap
+    pages: BlockMap
+
+
+class Volume(Shared):
+    """What a filesystem's class of mounts adds to: log, allocation groups, work queues."""
+
+
+VolumeBytes = Annotated[int, Meta(ge=2**20, le=2**60)]
+
+
+class Geometry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a volume was made.  `log_bytes`: of its log or journal; 0: what mkfs gives a volume of this size."""
+
+    size_bytes: VolumeBytes = 160 * 10**9
+    log_bytes: Annotated[int, Meta(ge=0, le=2**40)] = 0
+
+
+class Ring(Shared):
+    """Where a program that submits asynchronous I/O finds what is complete, as with io_getevents."""
+
+    done: Queue[Request]
+
+
+class Request(Shared):
+    """An asynchronous I/O (kiocb and dio).  A filesystem's own class adds its `inode`.
+
+    `begun`: when its submission began.  `bios`: pieces in flight.  `flags`: what completion has to do, the filesystem's
+    own bits.
+    """
+
+    ring: Ring
+    writes: int
+    offset: int
+    length: int
+    begun: int
+    flags: int
+    bios: Counter
 
 
 @dataclass(frozen=True)
 class Filesystem:
     """One version of a filesystem.
 
-    `read`: the protocol of a direct read, with parameters `(io: IO, inode)`.  `inode`: the class of its inodes.
-    `constants`: upper-case names of the protocols that this version overrides.  `provenance`: the kernel version or
-    patch that the text follows.
+    `inode`: class of its files.  `mount`: makes its volume.  `place`: gives, from the volume and where a file's blocks lie
+    on the device, the fields of an inode that only this filesystem has.  `read`, `write`: protocols of a direct read and write with
+    parameters `(io: IO, inode)`; `write` None: the version describes reads only.  `submit_read`, `submit_write`: the same
+    as asynchronous I/O, `(request)` of the class `request`.  `truncate`: `(size, inode)`.  `fallocate`:
+    `(offset, length, inode)`.  `daemons`: programs with the parameter `(volume)` that run beside those of a workload that
+    writes, and how many of each.  `sizes`: fields of an inode that begin with the size of the file.  `constants`:
+    upper-case names of the protocols that this version overrides.  `provenance`: the kernel version or patch that the
+    text follows.
     """
 
     name: str
@@ -33,6 +97,16 @@ class Filesystem:
     provenance: str
     inode: type[Shared]
     read: Protocol
+    write: Protocol | None = None
+    mount: Callable[[Geometry], Volume] | None = None
+    place: Callable[[Any, int], dict[str, Any]] | None = None
+    submit_read: Protocol | None = None
+    submit_write: Protocol | None = None
+    request: type[Request] | None = None
+    truncate: Protocol | None = None
+    fallocate: Protocol | None = None
+    daemons: Mapping[Protocol, int] = field(default_factory=dict)
+    sizes: tuple[str, ...] = ("size",)
     constants: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -48,11 +122,17 @@ def load_filesystem(name: str) -> Filesystem:
 def filesystems() -> Mapping[str, Filesystem]:
     """Return all filesystem versions by name.
 
-    A file that Python cannot load, or that does not export `FILESYSTEMS`, is a `UserError`.
+    They are in the files of the folder that do not begin with an underscore; those hold what others import.  A file that
+    Python cannot load, or that does not export `FILESYSTEMS`, is a `UserError`.
     """
     known: dict[str, Filesystem] = {}
-    for path in sorted(resources.models("filesystems").glob("*.py")):
-        exported = getattr(_module(path), "FILESYSTEMS", None)
+    folder = resources.models("filesystems")
+    _package(PACKAGE, folder.parent)
+    package = _package(f"{PACKAGE}.filesystems", folder)
+    for path in sorted(folder.glob("*.py")):
+        if path.stem.startswith("_"):
+            continue
+        exported = getattr(_module(package, path), "FILESYSTEMS", None)
         if not isinstance(exported, Mapping) or not all(isinstance(each, Filesystem) for each in exported.values()):
             raise UserError(f"{path}: export FILESYSTEMS, a dictionary of name to fssim.filesystem.Filesystem")
         for name, filesystem in exported.items():
@@ -62,30 +142,35 @@ def filesystems() -> Mapping[str, Filesystem]:
     return known
 
 
-def _module(path: Path) -> Any:
-    """Import a file outside any package, once, so that classes and protocols keep their identity."""
-    name = f"fssim_models_filesystems_{path.stem}"
-    if name not in sys.modules:
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        try:
-            spec.loader.exec_module(module)
-        except BaseException as error:
-            del sys.modules[name]
-            if isinstance(error, Exception | SystemExit) and not isinstance(error, UserError):
-                raise UserError(_in_one_line(path, error)) from None
-            raise
-    return sys.modules[name]
+def _package(name: str, folder: Path) -> str:
+    """Let Python know a folder as a package, without a file of its own in it."""
+    known = sys.modules.get(name)
+    if known is None or list(known.__path__) != [str(folder)]:
+        for loaded in [each for each in sys.modules if each.startswith(f"{name}.")]:
+            del sys.modules[loaded]
+        package = ModuleType(name)
+        package.__path__ = [str(folder)]
+        sys.modules[name] = package
+    return name
+
+
+def _module(package: str, path: Path) -> Any:
+    """Import a file, once, so that classes and protocols keep their identity."""
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(f"{package}.{path.stem}")
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UserError(_in_one_line(path, error)) from None
 
 
 def _in_one_line(path: Path, error: BaseException) -> str:
-    """Return file, line and what Python says about an exception at the import of a file."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
-    line, said = (lines[-1] if lines else None), str(error)
-    if isinstance(error, SyntaxError) and error.filename == str(path):
-        line, said = error.lineno, error.msg
-    where = str(path) if line is None else f"{path}:{line}"
+    """Return file, line and what Python says about an exception at the import of a file, or of what it imports."""
+    where, said = str(path), str(error)
+    for frame in traceback.extract_tb(error.__traceback__):
+        if Path(frame.filename).parent == path.parent:
+            where = f"{frame.filename}:{frame.lineno}"
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).parent == path.parent:
+        where, said = f"{error.filename}:{error.lineno}", error.msg
     return f"{where}: {type(error).__name__}: {' '.join(said.split())}"

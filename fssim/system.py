@@ -33,7 +33,8 @@ class System:
     """Everything that determines a run.
 
     The shared objects in the threads' arguments are a template: a run works on its own copy.  `constants` overrides
-    upper-case names of the protocols (integers or, for an `Operation`, a protocol).  Statistics are kept from the
+    upper-case names of the protocols (integers or, for an `Operation`, a protocol); so does `version`, whose names need not
+    occur in the protocols of this run.  Statistics are kept from the
     completion number `warmup_ios` on, and the run ends at completion `warmup_ios + ios` (`ios` 0: no such goal) or at
     `time_limit_ns` (0: none).  `batch_ios`: completions in a batch; 0: no batches.
     """
@@ -42,6 +43,7 @@ class System:
     host: Host
     device: Device | None = None
     constants: Mapping[str, Any] = field(default_factory=dict)
+    version: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     ios: int = 0
     warmup_ios: int = 0
@@ -50,6 +52,11 @@ class System:
     max_effects: int = 1_000_000_000
     log: bool = False
     ghosts: bool = False
+
+    @property
+    def overrides(self) -> Mapping[str, Any]:
+        """Return all names of the protocols that this run overrides."""
+        return {**self.version, **self.constants}
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,9 @@ class RunResult:
     completions in it.  `latency_ns`: sum of their latencies.  `in_flight_ns`: integral over the window of the number of
     I/Os in flight.  `batch_end_ns`: int64 array of the instants at which each batch was complete.
     `time_by_category_ns`: thread time by category: "cpu", "ready", "wakeup", "device", "sleep", and
-    "wait Class.member shared|exclusive".  `busy_ns`: resource name to (busy time summed over its servers, servers).
+    "wait Class.member shared|exclusive" (without mode for counters, queues and spaces).  `sleeps_in_submission`: how
+    often threads blocked between the beginning of an I/O and the end of its submission, by the same categories ("ready":
+    preempted).  `busy_ns`: resource name to (busy time summed over its servers, servers).
     `final`: name and value of every integer field at the end, in canonical order.
     `log`: int64 array (rows, 6), see `docs/semantics.md` section 9, or None.  `objects`: names of locks and counters by
     number.
@@ -96,6 +105,7 @@ class RunResult:
     in_flight_ns: int
     batch_end_ns: np.ndarray
     time_by_category_ns: Mapping[str, int]
+    sleeps_in_submission: Mapping[str, int]
     locks: tuple[LockUse, ...]
     busy_ns: Mapping[str, tuple[int, int]]
     final: tuple[tuple[str, int], ...]

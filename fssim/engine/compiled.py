@@ -19,7 +19,7 @@ import numpy as np
 
 from fssim.engine import objects
 from fssim.engine.random import TABLE
-from fssim.protocol import bytecode
+from fssim.protocol import bytecode, language
 
 
 def _numbers(count: int) -> Any:
@@ -32,15 +32,17 @@ def _numbers(count: int) -> Any:
 (
     JMP, JZ, JNZ, JLT, JLE, JEQ, JNE, TICK, END,
     MOV, ADD, SUB, MUL, DIV, MOD, AND, OR, XOR, SHL, SHR, MIN, MAX, LT, LE, EQ, NE, NEG, NOT, INV, TID, NOW,
-    LOAD, STORE, LOADX, LEN,
-    ACQUIRE, TRY, RELEASE, DEMOTE, INC, DEC, WAITZERO, CPU, SLEEP, READ, WRITE, CHOOSE, EXPONENTIAL,
-    BEGIN, COMPLETE, ASSERT,
-) = _numbers(51)  # fmt: skip
+    LOAD, STORE, LOADX, LEN, PEEK,
+    ACQUIRE, TRY, RELEASE, DEMOTE, INC, DEC, WAITZERO, CPU, SLEEP, READ, WRITE,
+    SUBMITR, SUBMITW, PUT, GET, TAKE, GIVE, LOOKUP, FILL, CHOOSE, EXPONENTIAL,
+    BEGIN, SUBMITTED, COMPLETE, ASSERT,
+) = _numbers(61)  # fmt: skip
 LOG_GRANT, LOG_RESUME, LOG_DEVICE_DONE, LOG_END = 100 + _numbers(4)
 SHARED, EXCLUSIVE = 1 + _numbers(2)
 NO_PROGRESS_LIMIT = 1_000_000
 HANDOFF_AFTER_NS = 4_000_000
 READER_BATCH = 256
+LAST_STATE = 3  # of a block
 LAST_BIN = 4095  # of the table of the exponential distribution
 
 LINE = 5  # word of an instruction: its source line, after the words of the bytecode
@@ -60,20 +62,24 @@ INSTRUCTION = LINE + 1
     # statistics
     COMPLETED, WINDOW_START, LATENCY, SPUN,
     # why `advance` returned
-    FAILED_THREAD, FAILED_OBJECT, FAILED_LINE, FAILED_TEXT,
+    FAILED_THREAD, FAILED_OBJECT, FAILED_LINE, FAILED_TEXT, DEVICE_STATUS,
     # device
     DEVICE_KIND, LATENCY_NS, LATENCY_RANDOM, GATE_NS, BANDWIDTH, FREE_SLOTS, DEVICE_HEAD, DEVICE_TAIL,
     CHIPS_PER_CHANNEL, PAGE_BYTES, SCATTERED, ROTATION, COMMAND_NS, LOAD_NS, CHANNEL_COMMAND_NS, CHANNEL_PS,
     FAST_AFTER, FAST_PS, DECODE_PS, DECODE_LIMIT, BUS_PS, BUS_PACKET, WRITE_BUS_PS, CACHE_NS, DRAIN_PS, WRITE_NS,
-    ADMITTED_AT, FREE_CHUNK, FREE_CHUNKS, CHUNKS_NEEDED,
+    ADMITTED_AT, FREE_CHUNK, FREE_CHUNKS, CHUNKS_NEEDED, FREE_REQUEST, WRITE_POLLED, WRITE_INLINE,
+    WRITE_SEGMENT, SEGMENT_NS,
+    # items of queues
+    FREE_NODE, FREE_NODES,
     CONTROLS,
-) = _numbers(72)  # fmt: skip
+) = _numbers(80)  # fmt: skip
 
 (
     PC, STEP, STATE, NEXT, TICKET, READY_NEXT, STACK, WAITS_FOR, MODE, REQUESTED, LISTED, WOKEN, HELD, ATOMIC, HOME,
-    GOT_CPU, CATEGORY, SINCE, TIMER, DRAWS, BEGUN, DAEMON,
+    GOT_CPU, CATEGORY, SINCE, TIMER, DRAWS, BEGUN, DAEMON, SUBMITTING,
     THREAD_COLUMNS,
-) = _numbers(23)  # fmt: skip
+) = _numbers(24)  # fmt: skip
+WANTED = REQUESTED  # units, while it waits for a space
 
 IS_FREE, IDLE_SINCE, CPU_COLUMNS = _numbers(3)
 
@@ -82,6 +88,12 @@ IS_FREE, IDLE_SINCE, CPU_COLUMNS = _numbers(3)
     SPINNER_TAIL, SPINNERS, HANDOFF, LAST_RELEASE, LAST_TAKER, TOUCHED_BY, LINE_FREE, COUNT,
     LOCK_COLUMNS,
 ) = _numbers(19)  # fmt: skip
+# Primitives that are no locks have other uses for the same columns, so that the rows of locks stay short.  Threads that
+# wait for a counter, a queue or a space are linked as readers are.  COUNT: value, length, free units, blocks present.
+ITEM_HEAD, ITEM_TAIL = WRITER_HEAD, WRITER_TAIL
+CAPACITY = TICKETS
+BASE, BLOCKS, RUNS, PRESENT = WRITER_HEAD, WRITER_TAIL, TICKETS, COUNT
+PROPERTY_COLUMNS = (COUNT, COUNT, COUNT, RUNS, PRESENT)  # of bytecode.PROPERTIES
 
 (
     ACQUISITIONS, CONTENTIONS, BOUNCES, WAIT_TOTAL, WAIT_MIN, WAIT_MAX, HOLD_TOTAL, HOLD_MIN, HOLD_MAX, HOLDS,
@@ -92,11 +104,15 @@ IS_FREE, IDLE_SINCE, CPU_COLUMNS = _numbers(3)
 FREE_AT, BUSY, LEVEL, LEVEL_SINCE, RESOURCE_COLUMNS = _numbers(5)
 IN_FLIGHT, SLOTS, GATE, BUS, CHANNELS, CHIPS, WRITE_BUS, DRAIN, RESOURCES = _numbers(9)
 
-# A device request belongs to a thread; request number and thread number are the same as long as all I/O is synchronous.
+# A thread's synchronous request has the number of the thread; asynchronous requests have the rows behind those.
+# TARGET: the queue or counter that is told of the completion, -1 if the thread itself waits.
 (
     REQUEST_THREAD, REQUEST_LINE, REQUEST_OFFSET, REQUEST_LENGTH, REQUEST_WRITES, SERVICE, TRANSFERS, REQUEST_NEXT,
-    CHUNKS_LEFT, BYTES_LEFT, REQUEST_COLUMNS,
-) = _numbers(11)  # fmt: skip
+    CHUNKS_LEFT, BYTES_LEFT, TARGET, TAG, REQUEST_COLUMNS,
+) = _numbers(13)  # fmt: skip
+# An item in a queue, or a free place for one.  FREE_NODES is less than there are free places: each asynchronous request
+# to a queue has one of them reserved, because the device cannot wait until the host has made room.
+ITEM, ITEM_NEXT, NODE_COLUMNS = _numbers(3)
 # USES: events still to come that need the chunk, transferred and decoded, in either order.
 CHUNK_REQUEST, CHUNK_BYTES, CHUNK_PAGE, CHUNK_USES, CHUNK_NEXT, CHUNK_COLUMNS = _numbers(6)
 # OTHER: the first chunk of the FIFO whose page is not in the cache register.  The chips of a channel follow each other;
@@ -108,10 +124,10 @@ CHUNK_REQUEST, CHUNK_BYTES, CHUNK_PAGE, CHUNK_USES, CHUNK_NEXT, CHUNK_COLUMNS = 
 
 # --- values in the columns
 
-FIFO, SPINNING_RWLOCK, BARGING, SPINLOCK, COUNTER = _numbers(5)  # kinds of locks
+FIFO, SPINNING_RWLOCK, BARGING, SPINLOCK, COUNTER, QUEUE, SPACE, BLOCK_MAP = _numbers(8)  # kinds of primitives
 RUNNING, SPINNING, READY, BLOCKED, ENDED = _numbers(5)  # states of threads
 # What a thread does when it next has a CPU; its program counter stands at the effect it is in.
-GO, AFTER_CPU, AFTER_PREEMPTION, AFTER_TOUCH, RESUMED, GRANTED, RETRY, RETRY_NOW = _numbers(8)
+GO, AFTER_CPU, AFTER_PREEMPTION, AFTER_TOUCH, AFTER_POLL, RESUMED, GRANTED, RETRY, RETRY_NOW = _numbers(9)
 EVENT_READY, EVENT_RUN, EVENT_DEVICE = _numbers(3)  # kinds of events
 IN_CPU, IN_READY, IN_WAKEUP, IN_DEVICE, IN_SLEEP, IN_WAIT = _numbers(
     6
@@ -126,7 +142,7 @@ NOTHING, ZERO, ONE = _numbers(3) - 1
 KIND_BITS = 2
 STAGE_BITS = 3
 SUBJECT_BITS = 26  # kind and stage included
-CHUNK_LIMIT = 1 << (SUBJECT_BITS - STAGE_BITS - KIND_BITS)
+NUMBER_LIMIT = 1 << (SUBJECT_BITS - STAGE_BITS - KIND_BITS)
 SEQUENCE_LIMIT = 1 << (63 - SUBJECT_BITS)
 SUBJECT_MASK = (1 << SUBJECT_BITS) - 1
 NEVER = np.int64((1 << 63) - 1)
@@ -136,11 +152,11 @@ HALF = np.int64(1 << 31)
 # --- why `advance` returned
 
 (
-    GOING_ON, OUT_OF_FUEL, LOG_FULL, HELD_FULL, CHUNKS_FULL,
+    GOING_ON, OUT_OF_FUEL, LOG_FULL, HELD_FULL, CHUNKS_FULL, REQUESTS_FULL, NODES_FULL,
     FINISHED, DEADLOCK, NO_PROGRESS, STEP_LIMIT, BAD_MODE, RECURSIVE_ACQUIRE, NOT_HELD, DOUBLE_RELEASE, DEMOTE_NOT_HELD,
-    HELD_AT_EXIT, SLEEP_IN_ATOMIC, COUNTER_BELOW_ZERO, BAD_TIME, BAD_RANGE, DEVICE_MISSING, BAD_CHOICE,
-    BAD_MEAN, DIVISION_BY_ZERO, BAD_INDEX, BAD_SHIFT, OVERFLOW, ASSERTION_FAILED,
-) = _numbers(27)  # fmt: skip
+    HELD_AT_EXIT, SLEEP_IN_ATOMIC, COUNTER_BELOW_ZERO, BAD_TIME, BAD_RANGE, DEVICE_MISSING, BAD_UNITS, TOO_MUCH_GIVEN,
+    BAD_BLOCKS, BAD_CHOICE, BAD_MEAN, DIVISION_BY_ZERO, BAD_INDEX, BAD_SHIFT, OVERFLOW, ASSERTION_FAILED,
+) = _numbers(32)  # fmt: skip
 FIRST_END = FINISHED
 
 # How a thread's turn ends.
@@ -149,29 +165,32 @@ KEEP, BLOCK, SPIN, GONE, STOP = _numbers(5)
 
 _SAME = (
     all(globals()[name] == number for name, number in bytecode.OPCODES.items())
-    and len(bytecode.OPCODES) == 51
+    and len(bytecode.OPCODES) == 61
+    and len(bytecode.PROPERTIES) == len(PROPERTY_COLUMNS)
     and bytecode.WIDTH == LINE
     and len(TABLE) == LAST_BIN + 1
     and {LOG_GRANT, LOG_RESUME, LOG_DEVICE_DONE, LOG_END} == set(bytecode.LOG_NAMES)
     and NO_PROGRESS_LIMIT == objects.NO_PROGRESS_LIMIT
     and HANDOFF_AFTER_NS == objects.HANDOFF_AFTER_NS
     and READER_BATCH == objects.READER_BATCH
+    and LAST_STATE == language.LAST_STATE
 )
 if not _SAME:
     raise ImportError(
-        "fssim/engine/compiled.py repeats numbers of bytecode.py or objects.py that have changed; adapt it"
+        "fssim/engine/compiled.py repeats numbers of bytecode.py, objects.py or language.py that have changed; adapt it"
     )
 
 
 class Arrays(NamedTuple):
-    """The state of a run.  All int64 but `streams`.
+    """The state of a run.  All int64 but `streams` and `blocks`.
 
     control: the scalars named above.  code: instructions of all programs, `INSTRUCTION` words each.  memory: shared
     objects.  registers: `REGISTERS` words a thread.  threads, cpus, locks: one row each.  streams (uint64): start
     of each thread's random numbers.  table: of the exponential distribution.  held: pairs (lock * 4 + mode, since), a
     row a thread.  heap: (time, sequence and event).  ring: events due now.  totals: thread time by category, the last
-    for ended threads.  uses: lock statistics.  requests, resources, chips, chunks: the device.  batches, log: written
-    to their end, then emptied by the host.
+    for ended threads.  sleeps: how often threads blocked in a submission, by category.  uses: lock statistics.
+    requests, resources, chips, chunks: the device.  nodes: items of queues.  blocks (uint8): the states of all block
+    maps.  batches, log: written to their end, then emptied by the host.
     """
 
     control: Any
@@ -187,11 +206,14 @@ class Arrays(NamedTuple):
     heap: Any
     ring: Any
     totals: Any
+    sleeps: Any
     uses: Any
     requests: Any
     resources: Any
     chips: Any
     chunks: Any
+    nodes: Any
+    blocks: Any
     batches: Any
     log: Any
 
@@ -396,6 +418,7 @@ def open_window(a, now):
     a.control[SPUN] = 0
     a.control[LATENCY] = 0
     a.totals[:] = 0
+    a.sleeps[:] = 0
     a.threads[:, SINCE] = now
     for row in range(a.uses.shape[0]):
         a.uses[row, :] = 0
@@ -422,8 +445,21 @@ def close_window(a, now):
 
 
 @inlined
+def idle_exit(control, threads, cpus, now, thread):
+    """Return how long the home CPU of a thread that is woken takes to leave idle."""
+    home = threads[thread, HOME]
+    limit = control[IDLE_EXIT_NS]
+    if limit == 0 or cpus[home, IS_FREE] == 0 or home == 0 or home == control[LAST_SUBMITTER]:
+        return 0
+    depth = control[IDLE_DEPTH_NS]
+    idle = now - cpus[home, IDLE_SINCE]
+    return limit * idle // (idle + depth) if depth > 0 else limit
+
+
+@inlined
 def wake(a, now, thread, latency, step):
-    """A blocked thread will be ready after the latency and its spread; `step` says what it does then."""
+    """A blocked thread will be ready after the latency and what it takes on top; `step` says what it does then."""
+    latency += idle_exit(a.control, a.threads, a.cpus, now, thread)
     spread = a.control[SPREAD_NS]
     if spread > 0:
         latency += exponential(a.table, next_draw(a.threads, a.streams, thread), spread)
@@ -676,6 +712,7 @@ def send_spinners_to_sleep(a, now, number):
             lock[SPINNERS] -= 1
             a.control[SPUN] += now - threads[spinner, SINCE]
             account(a.threads, a.totals, now, spinner, threads[spinner, CATEGORY])
+            a.sleeps[threads[spinner, CATEGORY]] += threads[spinner, SUBMITTING]
             threads[spinner, STATE] = BLOCKED
             join_wait_list(a.threads, a.locks, now, source, EXCLUSIVE, spinner)
             threads[spinner, STACK] = top
@@ -795,6 +832,97 @@ def touch(control, locks, now, thread, number):
     return lock[LINE_FREE] - now
 
 
+# --- queues, spaces and block maps
+
+
+@inlined
+def hand_on(a, now, number, latency, step):
+    """The first of the threads that wait for a queue or a space has what it wants, and is woken."""
+    threads = a.threads
+    waiter = a.locks[number, READER_HEAD]
+    a.locks[number, READER_HEAD] = threads[waiter, NEXT]
+    threads[waiter, WAITS_FOR] = -1
+    value = threads[waiter, WANTED] if a.locks[number, KIND] == SPACE else ZERO
+    note(a.control, a.log, now, waiter, a.code[threads[waiter, PC] + LINE], LOG_GRANT, number, value)
+    wake(a, now, waiter, latency, step)
+
+
+@inlined
+def give_item(a, number, item):
+    """The first thread that waits for a queue, still in its GET, gets the item as its result."""
+    waiter = a.locks[number, READER_HEAD]
+    a.registers[waiter * a.control[REGISTERS] + a.code[a.threads[waiter, PC] + 1]] = item
+
+
+@inlined
+def append_item(control, locks, nodes, number, item):
+    """The item joins the tail of a queue.  It takes the place of a node that the caller has counted as used."""
+    queue = locks[number]
+    node = control[FREE_NODE]
+    control[FREE_NODE] = nodes[node, ITEM_NEXT]
+    nodes[node, ITEM] = item
+    nodes[node, ITEM_NEXT] = -1
+    if queue[COUNT] == 0:
+        queue[ITEM_HEAD] = node
+    else:
+        nodes[queue[ITEM_TAIL], ITEM_NEXT] = node
+    queue[ITEM_TAIL] = node
+    queue[COUNT] += 1
+
+
+@inlined
+def take_item(control, locks, nodes, number):
+    """Return the head of a queue that is not empty; it leaves the queue."""
+    queue = locks[number]
+    node = queue[ITEM_HEAD]
+    queue[ITEM_HEAD] = nodes[node, ITEM_NEXT]
+    queue[COUNT] -= 1
+    nodes[node, ITEM_NEXT] = control[FREE_NODE]
+    control[FREE_NODE] = node
+    control[FREE_NODES] += 1
+    return nodes[node, ITEM]
+
+
+@compiled
+def run_length(locks, blocks, number, block, count):
+    """Return how many blocks from `block` on have its state, at most `count`."""
+    inside = locks[number, BLOCKS] - block  # beyond, all blocks have the state 0
+    if inside <= 0:
+        return count
+    first = locks[number, BASE] + block
+    state = blocks[first]
+    run = 1
+    stop = min(inside, count)
+    while run < stop and blocks[first + run] == state:
+        run += 1
+    return count if run == inside and state == 0 else run
+
+
+@compiled
+def fill(locks, blocks, number, block, count, state):
+    """Give blocks a state, and keep the numbers of runs and of present blocks up to date."""
+    block_map = locks[number]
+    first = block_map[BASE] + block
+    # A run begins where a state other than 0 differs from the one before.
+    previous = np.int64(blocks[first - 1]) if block > 0 else 0
+    runs = 0
+    present = 0
+    if state != 0:
+        present = count
+        runs += np.int64(previous != state)
+    for i in range(first, first + count):
+        old = np.int64(blocks[i])
+        present -= np.int64(old != 0)
+        runs -= np.int64((old != 0) & (old != previous))
+        previous = old
+        blocks[i] = state
+    if block + count < block_map[BLOCKS]:
+        behind = np.int64(blocks[first + count])
+        runs += np.int64((behind != 0) & (behind != state)) - np.int64((behind != 0) & (behind != previous))
+    block_map[RUNS] += runs
+    block_map[PRESENT] += present
+
+
 # --- devices
 
 
@@ -809,27 +937,50 @@ def picoseconds(size, rate):
     return (size * rate + 999) // 1000
 
 
-@inlined
-def idle_exit(control, threads, cpus, now, thread):
-    """Return how long the home CPU of a thread that the device wakes takes to leave idle."""
-    home = threads[thread, HOME]
-    limit = control[IDLE_EXIT_NS]
-    if limit == 0 or cpus[home, IS_FREE] == 0 or home == 0 or home == control[LAST_SUBMITTER]:
-        return 0
-    depth = control[IDLE_DEPTH_NS]
-    idle = now - cpus[home, IDLE_SINCE]
-    return limit * idle // (idle + depth) if depth > 0 else limit
+@compiled
+def tell_target(a, now, request):
+    """An asynchronous request is done: its queue gets the tag, or its counter is decremented."""
+    control = a.control
+    requests = a.requests
+    threads = a.threads
+    number = requests[request, TARGET]
+    requests[request, REQUEST_NEXT] = control[FREE_REQUEST]
+    control[FREE_REQUEST] = request
+    waiter = a.locks[number, READER_HEAD]
+    if a.locks[number, KIND] == QUEUE:
+        if waiter < 0:
+            append_item(a.control, a.locks, a.nodes, number, requests[request, TAG])
+            return
+        control[FREE_NODES] += 1
+        give_item(a, number, requests[request, TAG])
+        hand_on(a, now, number, control[INTERRUPT_NS], RESUMED)
+        return
+    count = a.locks[number, COUNT] - 1
+    if count < 0:
+        control[FAILED_THREAD] = requests[request, REQUEST_THREAD]
+        control[FAILED_OBJECT] = number
+        control[FAILED_LINE] = requests[request, REQUEST_LINE]
+        control[DEVICE_STATUS] = COUNTER_BELOW_ZERO
+        return
+    a.locks[number, COUNT] = count
+    if count == 0:
+        a.locks[number, READER_HEAD] = -1
+        while waiter >= 0:
+            wake(a, now, waiter, control[INTERRUPT_NS], RETRY_NOW)
+            waiter = threads[waiter, NEXT]
 
 
 @inlined
 def complete_request(a, now, request):
-    """The device has done a request: log it and wake the thread that waits."""
+    """The device has done a request: log it, and wake the thread that waits or tell the target."""
     requests = a.requests
     thread = requests[request, REQUEST_THREAD]
     length = requests[request, REQUEST_LENGTH]
     note(a.control, a.log, now, thread, requests[request, REQUEST_LINE], LOG_DEVICE_DONE, NOTHING, length)
-    latency = a.control[INTERRUPT_NS] + idle_exit(a.control, a.threads, a.cpus, now, thread)
-    wake(a, now, thread, latency, RESUMED)
+    if requests[request, TARGET] >= 0:
+        tell_target(a, now, request)
+        return
+    wake(a, now, thread, a.control[INTERRUPT_NS], RESUMED)
 
 
 # The simple device
@@ -988,21 +1139,42 @@ def flash_read(a, now, request):
 
 
 @inlined
+def write_end(control, resources, admitted, size):
+    """Book the transfer of an admitted write; return when the write is complete."""
+    return book(resources, admitted, WRITE_BUS, picoseconds(size, control[WRITE_BUS_PS])) + control[WRITE_NS]
+
+
+@inlined
 def flash_write_transfer(a, now, request):
-    control = a.control
-    end = book(a.resources, now, WRITE_BUS, picoseconds(a.requests[request, REQUEST_LENGTH], control[WRITE_BUS_PS]))
-    schedule_stage(a.control, a.heap, a.ring, now, end + control[WRITE_NS] - now, WRITE_END, request)
+    end = write_end(a.control, a.resources, now, a.requests[request, REQUEST_LENGTH])
+    schedule_stage(a.control, a.heap, a.ring, now, end - now, WRITE_END, request)
+
+
+@inlined
+def admit(control, resources, arrived, size):
+    """Return when the write cache has room for a write, and fill it."""
+    drain_ns = picoseconds(max(size - control[WRITE_INLINE], 0), control[DRAIN_PS])
+    if control[WRITE_SEGMENT] > 0:
+        drain_ns += (size - 1) // control[WRITE_SEGMENT] * control[SEGMENT_NS]
+    room_at = resources[DRAIN, FREE_AT] - max(control[CACHE_NS] - drain_ns, 0)
+    admitted = max(arrived, control[ADMITTED_AT], room_at)
+    control[ADMITTED_AT] = admitted
+    book(resources, admitted, DRAIN, drain_ns)
+    return admitted
+
+
+@compiled
+def poll_write(a, now, thread, size):
+    """A thread hands a write over itself; return for how long that keeps it on its CPU."""
+    a.control[LAST_SUBMITTER] = a.threads[thread, HOME]
+    admitted = admit(a.control, a.resources, now + a.control[COMMAND_NS], size)
+    return write_end(a.control, a.resources, admitted, size) - now
 
 
 @inlined
 def flash_write(a, now, request):
     """A write enters: it waits until the write cache has room for it."""
-    control = a.control
-    drain_ns = picoseconds(a.requests[request, REQUEST_LENGTH], control[DRAIN_PS])
-    room_at = a.resources[DRAIN, FREE_AT] - max(control[CACHE_NS] - drain_ns, 0)
-    admitted = max(now, control[ADMITTED_AT], room_at)
-    control[ADMITTED_AT] = admitted
-    book(a.resources, admitted, DRAIN, drain_ns)
+    admitted = admit(a.control, a.resources, now, a.requests[request, REQUEST_LENGTH])
     if admitted == now:
         flash_write_transfer(a, now, request)
     else:
@@ -1105,11 +1277,10 @@ def flash_event(a, now, subject):
 
 
 @inlined
-def submit(a, now, thread, line, writes, offset, length):
+def submit(a, now, request, thread, line, writes, offset, length):
     """A thread's request enters the device."""
     control = a.control
     requests = a.requests
-    request = thread
     control[LAST_SUBMITTER] = a.threads[thread, HOME]
     requests[request, REQUEST_THREAD] = thread
     requests[request, REQUEST_LINE] = line
@@ -1134,6 +1305,100 @@ def submit(a, now, thread, line, writes, offset, length):
 def chunk_count(control, offset, length):
     page_bytes = control[PAGE_BYTES]
     return (offset + length - 1) // page_bytes - offset // page_bytes + 1
+
+
+# --- effects that are not in the loop itself
+#
+# Calls with all arrays as arguments are slow, so what is frequent is inlined; the rest would only make the loop larger.
+
+
+@inlined
+def submit_and_go_on(a, now, thread, pc, line, op, number):
+    """SUBMITR, SUBMITW: return GOING_ON, or what stands against it."""
+    control = a.control
+    requests = a.requests
+    base = thread * control[REGISTERS]
+    offset = a.registers[base + a.code[pc + 1]]
+    length = a.registers[base + a.code[pc + 1] + 1]
+    to_queue = a.locks[number, KIND] == QUEUE
+    if control[DEVICE_KIND] == NO_DEVICE:
+        return DEVICE_MISSING
+    if offset < 0 or length <= 0:
+        return BAD_RANGE
+    if control[DEVICE_KIND] == FLASH and op == SUBMITR:
+        control[CHUNKS_NEEDED] = chunk_count(a.control, offset, length)
+        if control[CHUNKS_NEEDED] > control[FREE_CHUNKS]:
+            return CHUNKS_FULL
+    request = control[FREE_REQUEST]
+    if request < 0:
+        return REQUESTS_FULL
+    if to_queue:
+        if control[FREE_NODES] == 0:
+            return NODES_FULL
+        control[FREE_NODES] -= 1
+    control[FREE_REQUEST] = requests[request, REQUEST_NEXT]
+    requests[request, TARGET] = number
+    requests[request, TAG] = a.registers[base + a.code[pc + 4]]
+    note(a.control, a.log, now, thread, line, op, number, length)
+    submit(a, now, request, thread, line, op - SUBMITR, offset, length)
+    return GOING_ON
+
+
+@inlined
+def put(a, now, thread, line, number, item):
+    """PUT: return GOING_ON, or what stands against it."""
+    control = a.control
+    waits = a.locks[number, READER_HEAD] >= 0
+    if not waits and control[FREE_NODES] == 0:
+        return NODES_FULL
+    note(a.control, a.log, now, thread, line, PUT, number, a.locks[number, COUNT])
+    if waits:
+        give_item(a, number, item)
+        hand_on(a, now, number, control[WAKEUP_NS], GRANTED)
+    else:
+        control[FREE_NODES] -= 1
+        append_item(a.control, a.locks, a.nodes, number, item)
+    return GOING_ON
+
+
+@compiled
+def give(a, now, thread, line, number, units):
+    """GIVE: return GOING_ON, or what stands against it."""
+    space = a.locks[number]
+    if units < 1:
+        return BAD_UNITS
+    if units > space[CAPACITY] - space[COUNT]:
+        return TOO_MUCH_GIVEN
+    note(a.control, a.log, now, thread, line, GIVE, number, units)
+    space[COUNT] += units
+    while space[READER_HEAD] >= 0 and a.threads[space[READER_HEAD], WANTED] <= space[COUNT]:
+        space[COUNT] -= a.threads[space[READER_HEAD], WANTED]
+        hand_on(a, now, number, a.control[WAKEUP_NS], GRANTED)
+    return GOING_ON
+
+
+@compiled
+def look_up_or_fill(control, code, registers, locks, blocks, log, now, thread, pc, line, op, number):
+    """LOOKUP, FILL: return GOING_ON, or what stands against it."""
+    base = thread * control[REGISTERS]
+    pair = base + code[pc + (4 if op == LOOKUP else 3)]
+    block = registers[pair]
+    count = registers[pair + 1]
+    if block < 0 or count < 1:
+        return BAD_BLOCKS
+    if op == LOOKUP:
+        state = np.int64(blocks[locks[number, BASE] + block]) if block < locks[number, BLOCKS] else 0
+        run = run_length(locks, blocks, number, block, count)
+        note(control, log, now, thread, line, LOOKUP, number, run << 2 | state)
+        registers[base + code[pc + 1]] = state
+        registers[base + code[pc + 1] + 1] = run
+    else:
+        state = registers[base + code[pc + 4]]
+        if count > locks[number, BLOCKS] - block or state < 0 or state > LAST_STATE:
+            return BAD_BLOCKS
+        note(control, log, now, thread, line, FILL, number, count * 4 + state)
+        fill(locks, blocks, number, block, count, state)
+    return GOING_ON
 
 
 # --- arithmetic
@@ -1213,6 +1478,12 @@ def advance(a):
                     simple_event(a, now, subject >> STAGE_BITS)
                 else:
                     flash_event(a, now, subject)
+                if control[DEVICE_STATUS] != GOING_ON:
+                    status = control[DEVICE_STATUS]
+                    thread = control[FAILED_THREAD]
+                    failed_object = control[FAILED_OBJECT]
+                    failed_line = control[FAILED_LINE]
+                    break
                 continue
             if kind == EVENT_READY:
                 if control[FREE_CPUS] == 0:
@@ -1248,6 +1519,7 @@ def advance(a):
                 and now - threads[thread, GOT_CPU] >= timeslice_ns
             ):
                 threads[thread, STEP] = AFTER_PREEMPTION
+                a.sleeps[IN_READY] += threads[thread, SUBMITTING]
                 owner_stops_running(a, now, thread)
                 join_ready_queue(a.control, a.threads, a.totals, now, thread)
                 give_cpu(a.control, a.threads, a.cpus, a.totals, a.heap, a.ring, now, thread)
@@ -1259,6 +1531,10 @@ def advance(a):
             pc += INSTRUCTION
         elif step == AFTER_TOUCH:
             touched = True
+        elif step == AFTER_POLL:
+            length = registers[base + code[pc + 2]]
+            note(a.control, a.log, now, thread, code[pc + LINE], LOG_DEVICE_DONE, NOTHING, length)
+            pc += INSTRUCTION
         elif step == RETRY_NOW:
             number = threads[thread, WAITS_FOR]
             kind = locks[number, KIND]
@@ -1348,6 +1624,9 @@ def advance(a):
                     registers[base + code[pc + 1]] = memory[registers[base + code[pc + 2]] + code[pc + 3]]
                 elif op == STORE:
                     memory[registers[base + code[pc + 1]] + code[pc + 2]] = registers[base + code[pc + 3]]
+                elif op == PEEK:
+                    number = memory[registers[base + code[pc + 2]] + code[pc + 3]]
+                    registers[base + code[pc + 1]] = locks[number, code[pc + 4]]
                 elif op == LEN:
                     registers[base + code[pc + 1]] = memory[memory[registers[base + code[pc + 2]] + code[pc + 3]]]
                 elif op == LOADX:
@@ -1532,10 +1811,10 @@ def advance(a):
             elif op in (READ, WRITE):
                 offset = registers[base + code[pc + 1]]
                 length = registers[base + code[pc + 2]]
-                if offset < 0 or length <= 0:
-                    status = BAD_RANGE
-                elif control[DEVICE_KIND] == NO_DEVICE:
+                if control[DEVICE_KIND] == NO_DEVICE:
                     status = DEVICE_MISSING
+                elif offset < 0 or length <= 0:
+                    status = BAD_RANGE
                 elif threads[thread, ATOMIC] > 0:
                     status = SLEEP_IN_ATOMIC
                 elif control[DEVICE_KIND] == FLASH and op == READ:
@@ -1547,26 +1826,40 @@ def advance(a):
                     failed_line = line
                     break
                 note(a.control, a.log, now, thread, line, op, NOTHING, length)
-                submit(a, now, thread, line, op - READ, offset, length)
+                if op == WRITE and control[WRITE_POLLED] != 0:
+                    keep_ns = poll_write(a, now, thread, length)
+                    if keep_ns > 0:
+                        threads[thread, STEP] = AFTER_POLL
+                        turn = KEEP
+                        break
+                    note(a.control, a.log, now, thread, line, LOG_DEVICE_DONE, NOTHING, length)
+                    pc += INSTRUCTION
+                    continue
+                submit(a, now, thread, thread, line, op - READ, offset, length)
                 category = IN_DEVICE
                 turn = BLOCK
                 break
 
             elif op == BEGIN:
                 note(a.control, a.log, now, thread, line, BEGIN, NOTHING, ZERO)
-                if threads[thread, BEGUN] < 0:
-                    level(a.resources, now, IN_FLIGHT, ONE)
+                level(a.resources, now, IN_FLIGHT, ONE)
                 threads[thread, BEGUN] = now
+                threads[thread, SUBMITTING] = 1
                 pc += INSTRUCTION
 
             elif op == COMPLETE:
                 note(a.control, a.log, now, thread, line, COMPLETE, NOTHING, ZERO)
                 completed = control[COMPLETED] + 1
                 control[COMPLETED] = completed
-                if threads[thread, BEGUN] >= 0:
+                if a.resources[IN_FLIGHT, LEVEL] > 0:
                     level(a.resources, now, IN_FLIGHT, NOTHING)
-                    control[LATENCY] += now - threads[thread, BEGUN]
+                begun = registers[base + code[pc + 1]]
+                if begun < 0:
+                    begun = threads[thread, BEGUN]
                     threads[thread, BEGUN] = -1
+                if begun >= 0:
+                    control[LATENCY] += now - begun
+                threads[thread, SUBMITTING] = 0
                 pc += INSTRUCTION
                 if completed == control[WARMUP_GOAL]:
                     open_window(a, now)
@@ -1706,6 +1999,92 @@ def advance(a):
                     break
                 pc += INSTRUCTION
 
+            elif op in (SUBMITR, SUBMITW):
+                number = memory[registers[base + code[pc + 2]] + code[pc + 3]]
+                status = submit_and_go_on(a, now, thread, pc, line, op, number)
+                if status != GOING_ON:
+                    failed_object = number
+                    failed_line = line
+                    fuel += np.int64(status < FIRST_END)
+                    break
+                pc += INSTRUCTION
+
+            elif op == PUT:
+                number = memory[registers[base + code[pc + 1]] + code[pc + 2]]
+                status = put(a, now, thread, line, number, registers[base + code[pc + 3]])
+                if status != GOING_ON:
+                    fuel += 1
+                    break
+                pc += INSTRUCTION
+
+            elif op == GET:
+                number = memory[registers[base + code[pc + 2]] + code[pc + 3]]
+                if threads[thread, ATOMIC] > 0:
+                    failed_object = number
+                    failed_line = line
+                    status = SLEEP_IN_ATOMIC
+                    break
+                count = locks[number, COUNT]
+                note(a.control, a.log, now, thread, line, GET, number, count)
+                if count == 0:
+                    threads[thread, WAITS_FOR] = number
+                    threads[thread, MODE] = 0
+                    enqueue(a.threads, a.locks, number, READER_HEAD, READER_TAIL, thread)
+                    category = IN_WAIT + use_row(a.locks, number, SHARED)
+                    turn = BLOCK
+                    break
+                registers[base + code[pc + 1]] = take_item(a.control, a.locks, a.nodes, number)
+                pc += INSTRUCTION
+
+            elif op == TAKE:
+                number = memory[registers[base + code[pc + 1]] + code[pc + 2]]
+                units = registers[base + code[pc + 3]]
+                if units < 1 or units > locks[number, CAPACITY]:
+                    status = BAD_UNITS
+                elif threads[thread, ATOMIC] > 0:
+                    status = SLEEP_IN_ATOMIC
+                if status != GOING_ON:
+                    failed_object = number
+                    failed_line = line
+                    break
+                note(a.control, a.log, now, thread, line, TAKE, number, units)
+                if locks[number, READER_HEAD] >= 0 or units > locks[number, COUNT]:
+                    threads[thread, WAITS_FOR] = number
+                    threads[thread, MODE] = 0
+                    threads[thread, WANTED] = units
+                    enqueue(a.threads, a.locks, number, READER_HEAD, READER_TAIL, thread)
+                    category = IN_WAIT + use_row(a.locks, number, SHARED)
+                    turn = BLOCK
+                    break
+                locks[number, COUNT] -= units
+                pc += INSTRUCTION
+
+            elif op == GIVE:
+                number = memory[registers[base + code[pc + 1]] + code[pc + 2]]
+                status = give(a, now, thread, line, number, registers[base + code[pc + 3]])
+                if status != GOING_ON:
+                    failed_object = number
+                    failed_line = line
+                    break
+                pc += INSTRUCTION
+
+            elif op in (LOOKUP, FILL):
+                at = pc + 2 if op == LOOKUP else pc + 1
+                number = memory[registers[base + code[at]] + code[at + 1]]
+                status = look_up_or_fill(
+                    a.control, a.code, a.registers, a.locks, a.blocks, a.log, now, thread, pc, line, op, number
+                )
+                if status != GOING_ON:
+                    failed_object = number
+                    failed_line = line
+                    break
+                pc += INSTRUCTION
+
+            elif op == SUBMITTED:
+                note(a.control, a.log, now, thread, line, SUBMITTED, NOTHING, ZERO)
+                threads[thread, SUBMITTING] = 0
+                pc += INSTRUCTION
+
             elif op == CHOOSE:
                 choices = registers[base + code[pc + 2]]
                 if choices < 1 or choices >= 1 << 31:
@@ -1746,6 +2125,7 @@ def advance(a):
             thread = -1
         elif turn == BLOCK:
             threads[thread, STATE] = BLOCKED
+            a.sleeps[category] += threads[thread, SUBMITTING]
             account(a.threads, a.totals, now, thread, category)
             owner_stops_running(a, now, thread)
             give_cpu(a.control, a.threads, a.cpus, a.totals, a.heap, a.ring, now, thread)

@@ -1,8 +1,8 @@
 """Runs a `System` on the compiled engine: lays out its objects, loads its programs, and names what came out.
 
 Shared objects lie in one flat memory.  A handle is the address of an object; word i of it is its field i in declaration
-order: an integer, the handle of an object, the number of a lock or counter, or the address of a list (its length, then
-its elements).  Address 0 is nobody's.
+order: an integer, the handle of an object, the number of a primitive, or the address of a list (its length, then its
+elements).  Address 0 is nobody's.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ from fssim.errors import (
 from fssim.machine.device import Device, FlashDevice, SimpleDevice
 from fssim.machine.host import Host
 from fssim.protocol.bytecode import OPCODE_NAMES, OPERANDS, Program
-from fssim.protocol.language import Counter, Primitive, RWLock, Shared, SpinLock
+from fssim.protocol.language import BlockMap, Counter, Primitive, Queue, RWLock, Shared, Space, SpinLock
 from fssim.system import RunResult, System
 
 FUEL = 2_000_000  # effects between two looks at the host, such as at Ctrl-C: less than a second
 HELD_ROOM = 8  # locks a thread can hold before its list has to grow
 LOG_CHUNK = 1 << 16  # rows
+FIRST_ROOM = 64  # asynchronous requests, and items of queues, before their arrays have to grow
 NO_LIMIT = (1 << 63) - 1
 
 FAILURES: dict[int, tuple[type[RunError], str]] = {
@@ -58,6 +59,9 @@ FAILURES: dict[int, tuple[type[RunError], str]] = {
     c.BAD_TIME: (BadValue, messages.BAD_TIME),
     c.BAD_RANGE: (BadValue, messages.BAD_RANGE),
     c.DEVICE_MISSING: (BadValue, messages.NO_DEVICE),
+    c.BAD_UNITS: (BadValue, messages.BAD_UNITS),
+    c.TOO_MUCH_GIVEN: (BadValue, messages.TOO_MUCH_GIVEN),
+    c.BAD_BLOCKS: (BadValue, messages.BAD_BLOCKS),
     c.BAD_CHOICE: (BadValue, messages.BAD_CHOICE),
     c.BAD_MEAN: (BadValue, messages.BAD_MEAN),
     c.DIVISION_BY_ZERO: (BadValue, messages.DIVISION_BY_ZERO),
@@ -94,7 +98,9 @@ class _Run:
         code, loaded = self._load()
         registers = self._registers(loaded)
         count = len(system.threads)
-        events = _power_of_two(2 * count + 1)  # `_add_chunks` makes room for those of a flash device
+        events = _power_of_two(2 * count + 1)  # `_grow` makes room for those of a flash device and asynchronous I/O
+        categories = len(CATEGORIES) + 2 * len(self.objects.classes) + 1
+        locks = _locks(self.objects, system.host)
         self.arrays = c.Arrays(
             control=self._control(registers.shape[1]),
             code=np.array(code, dtype=np.int64),
@@ -102,18 +108,21 @@ class _Run:
             registers=registers.reshape(-1),
             threads=self._threads(loaded),
             cpus=np.array([(1, 0)] * system.host.cpus, dtype=np.int64),
-            locks=_locks(self.objects, system.host),
+            locks=locks,
             streams=np.array([mix((system.seed * GOLDEN + t + 1) & MASK) for t in range(count)], dtype=np.uint64),
             table=np.array(TABLE, dtype=np.int64),
             held=np.zeros((count, 2 * HELD_ROOM), dtype=np.int64),
             heap=np.zeros((events, 2), dtype=np.int64),
             ring=np.zeros(events, dtype=np.int64),
-            totals=np.zeros(len(CATEGORIES) + 2 * len(self.objects.classes) + 1, dtype=np.int64),
+            totals=np.zeros(categories, dtype=np.int64),
+            sleeps=np.zeros(categories, dtype=np.int64),
             uses=np.zeros((2 * len(self.objects.classes), c.USE_COLUMNS), dtype=np.int64),
-            requests=np.zeros((count, c.REQUEST_COLUMNS), dtype=np.int64),
+            requests=np.full((count, c.REQUEST_COLUMNS), -1, dtype=np.int64),
             resources=np.zeros((c.RESOURCES, c.RESOURCE_COLUMNS), dtype=np.int64),
             chips=_chips(system.device),
             chunks=np.zeros((0, c.CHUNK_COLUMNS), dtype=np.int64),
+            nodes=_fill_queues(self.objects, self.handles, locks),
+            blocks=_fill_block_maps(self.objects, locks),
             batches=np.zeros(FUEL // system.batch_ios + 1 if system.batch_ios else 0, dtype=np.int64),
             log=np.zeros((LOG_CHUNK + self._log_margin if system.log else 0, 6), dtype=np.int64),
         )
@@ -189,6 +198,9 @@ class _Run:
             c.IDLE_DEPTH_NS: host.idle_depth_ns,
             c.DEVICE_KIND: c.NO_DEVICE,
             c.DEVICE_HEAD: -1,
+            c.FREE_CHUNK: -1,
+            c.FREE_REQUEST: -1,
+            c.FREE_NODE: -1,
         }
         if isinstance(device, SimpleDevice):
             values |= {
@@ -220,7 +232,10 @@ class _Run:
                 c.CACHE_NS: device.write_cache_bytes * device.drain_ps_per_byte // 1000,
                 c.DRAIN_PS: device.drain_ps_per_byte,
                 c.WRITE_NS: device.write_ns,
-                c.FREE_CHUNK: -1,
+                c.WRITE_POLLED: device.write_polled,
+                c.WRITE_INLINE: device.write_inline_bytes,
+                c.WRITE_SEGMENT: device.write_segment_bytes,
+                c.SEGMENT_NS: device.write_segment_ns,
             }
         for index, value in values.items():
             control[index] = value
@@ -240,7 +255,7 @@ class _Run:
         opened = control[c.WINDOW_START] >= 0
         window_ns = int(control[c.TIME] - control[c.WINDOW_START]) if opened else 0
         if not opened:
-            for statistics in (arrays.totals, arrays.uses, arrays.resources):
+            for statistics in (arrays.totals, arrays.sleeps, arrays.uses, arrays.resources):
                 statistics[:] = 0
             control[[c.LATENCY, c.SPUN]] = 0
         arrays.uses[arrays.uses == c.NEVER] = 0
@@ -254,6 +269,7 @@ class _Run:
             in_flight_ns=int(arrays.resources[c.IN_FLIGHT, c.BUSY]),
             batch_end_ns=np.concatenate([*self.batches, np.zeros(0, dtype=np.int64)]),
             time_by_category_ns=time_by_category(self.objects.classes, arrays.totals.tolist()),
+            sleeps_in_submission=time_by_category(self.objects.classes, arrays.sleeps.tolist()),
             locks=lock_uses(self.objects.classes, arrays.uses[:, : len(USE_FIELDS)].tolist()),
             busy_ns=self._busy(),
             final=tuple(
@@ -282,6 +298,10 @@ class _Run:
                 self.arrays = self.arrays._replace(held=np.concatenate([held, np.zeros_like(held)], axis=1))
             elif status == c.CHUNKS_FULL:
                 self._add_chunks()
+            elif status == c.REQUESTS_FULL:
+                self._add_requests()
+            elif status == c.NODES_FULL:
+                self._add_nodes()
             elif status == c.FINISHED:
                 return None
             elif status == c.DEADLOCK:
@@ -304,25 +324,47 @@ class _Run:
             control[c.BATCH_ROWS] = 0
 
     def _add_chunks(self) -> None:
-        """Make room for more chunks of flash reads, and for their events."""
+        """Make room for more chunks of flash reads."""
         arrays, control = self.arrays, self.arrays.control
         before = len(arrays.chunks)
         after = max(2 * before, before + int(control[c.CHUNKS_NEEDED]), 4 * len(self.system.threads))
-        if after >= c.CHUNK_LIMIT:
-            raise UserError(f"more than {c.CHUNK_LIMIT:,} pages of the flash device are being read at a time")
-        chunks = np.zeros((after, c.CHUNK_COLUMNS), dtype=np.int64)
-        chunks[:before] = arrays.chunks
-        chunks[before:, c.CHUNK_NEXT] = [*range(before + 1, after), control[c.FREE_CHUNK]]
-        control[c.FREE_CHUNK] = before
+        if after >= c.NUMBER_LIMIT:
+            raise UserError(f"more than {c.NUMBER_LIMIT:,} pages of the flash device are being read at a time")
+        chunks = _longer(arrays.chunks, after, c.CHUNK_NEXT, control, c.FREE_CHUNK)
         control[c.FREE_CHUNKS] += after - before
-        events = _power_of_two(2 * len(self.system.threads) + 2 * len(arrays.chips) + after + 1)
+        self._grow(chunks, arrays.requests)
+
+    def _add_requests(self) -> None:
+        """Make room for more asynchronous requests; those of the threads themselves come first."""
+        arrays, control = self.arrays, self.arrays.control
+        before, threads = len(arrays.requests), len(self.system.threads)
+        after = threads + max(2 * (before - threads), FIRST_ROOM)
+        if after >= c.NUMBER_LIMIT:
+            raise UserError(f"more than {c.NUMBER_LIMIT:,} I/Os are in flight at a time")
+        self._grow(arrays.chunks, _longer(arrays.requests, after, c.REQUEST_NEXT, control, c.FREE_REQUEST))
+
+    def _grow(self, chunks: np.ndarray, requests: np.ndarray) -> None:
+        """Use longer arrays of chunks and requests, and make room for their events.
+
+        At most one event is outstanding for each thread, request and chunk, and two for each chip.
+        """
+        arrays, control = self.arrays, self.arrays.control
+        events = _power_of_two(len(self.system.threads) + len(requests) + 2 * len(arrays.chips) + len(chunks) + 1)
         heap = np.zeros((events, 2), dtype=np.int64)
         heap[: len(arrays.heap)] = arrays.heap
         ring = np.zeros(events, dtype=np.int64)
         due = np.arange(control[c.RING_FIRST], control[c.RING_FIRST] + control[c.RING_COUNT]) % len(arrays.ring)
         ring[: len(due)] = arrays.ring[due]
         control[c.RING_FIRST] = 0
-        self.arrays = arrays._replace(chunks=chunks, heap=heap, ring=ring)
+        self.arrays = arrays._replace(chunks=chunks, requests=requests, heap=heap, ring=ring)
+
+    def _add_nodes(self) -> None:
+        """Make room for more items in queues."""
+        nodes, control = self.arrays.nodes, self.arrays.control
+        added = max(len(nodes), FIRST_ROOM)
+        control[c.FREE_NODES] += added
+        longer = _longer(nodes, len(nodes) + added, c.ITEM_NEXT, control, c.FREE_NODE)
+        self.arrays = self.arrays._replace(nodes=longer)
 
     # --- naming what came out
 
@@ -349,17 +391,17 @@ class _Run:
         for thread, row in enumerate(self.arrays.held):
             for entry in row[: 2 * threads[thread, c.HELD] : 2]:
                 holders.setdefault(int(entry) >> 2, []).append((thread, int(entry) & 3))
-        waiting = [
-            messages.Waiting(
-                thread=thread,
-                lock=self._lock_name(row[c.WAITS_FOR]),
-                mode=int(row[c.MODE]),
-                line=0 if row[c.STEP] == c.GO and row[c.WAITS_FOR] < 0 else int(self.arrays.code[row[c.PC] + c.LINE]),
-                holders=holders.get(int(row[c.WAITS_FOR]), ()),
-            )
-            for thread, row in enumerate(threads)
-            if row[c.STATE] != c.ENDED
-        ]
+        waiting = []
+        for thread, row in enumerate(threads):
+            if row[c.STATE] == c.ENDED:
+                continue
+            waits_for = int(row[c.WAITS_FOR])
+            line = 0 if row[c.STEP] == c.GO and waits_for < 0 else int(self.arrays.code[row[c.PC] + c.LINE])
+            # Woken by its counter, it will look again, but needs a CPU first.
+            if row[c.STATE] == c.READY and waits_for >= 0 and self.arrays.locks[waits_for, c.KIND] == c.COUNTER:
+                waits_for = -1
+            holding = holders.get(waits_for, ())
+            waiting.append(messages.Waiting(thread, self._lock_name(waits_for), int(row[c.MODE]), line, holding))
         blamed = next(entry for entry in waiting if not threads[entry.thread, c.DAEMON])
         return Deadlock(
             messages.deadlock(waiting),
@@ -396,6 +438,16 @@ def _power_of_two(at_least: int) -> int:
     return 1 << (at_least - 1).bit_length()
 
 
+def _longer(rows: np.ndarray, count: int, link: int, control: np.ndarray, head: int) -> np.ndarray:
+    """Return the rows with others behind them, so that there are `count`; the new ones head the list of the free."""
+    before = len(rows)
+    longer = np.zeros((count, rows.shape[1]), dtype=rows.dtype)
+    longer[:before] = rows
+    longer[before:, link] = [*range(before + 1, count), control[head]]
+    control[head] = before
+    return longer
+
+
 def _lay_out(objects: Objects) -> tuple[list[int], dict[int, int], list[int]]:
     """Return the memory, the handle of every object by `id`, and the addresses of the integers in canonical order."""
     handles: dict[int, int] = {}
@@ -427,7 +479,10 @@ def _lay_out(objects: Objects) -> tuple[list[int], dict[int, int], list[int]]:
 
 
 def _link(program: Program, entry: int, first_text: int) -> list[int]:
-    """Return the program's instructions with addresses: members as offsets, targets and texts in this run's arrays."""
+    """Return the program's instructions with addresses: targets and texts in this run's arrays, members as offsets.
+
+    A property of a primitive is the column in which it is kept.
+    """
     offsets = [[declared.name for declared in fields(cls)].index(name) for cls, name in program.members]
     code: list[int] = []
     for row, line in zip(program.code, program.lines, strict=True):
@@ -439,6 +494,8 @@ def _link(program: Program, entry: int, first_text: int) -> list[int]:
                 words[position] = entry + row[position] * c.INSTRUCTION
             elif operand == "text":
                 words[position] = first_text + row[position]
+            elif operand == "property":
+                words[position] = int(c.PROPERTY_COLUMNS[row[position]])
         code += [*words, line]
     return code
 
@@ -452,11 +509,12 @@ def _chips(device: Device | None) -> np.ndarray:
     return chips
 
 
+_KINDS = {SpinLock: c.SPINLOCK, Counter: c.COUNTER, Queue: c.QUEUE, Space: c.SPACE, BlockMap: c.BLOCK_MAP}
+
+
 def _lock_kind(kind: type[Primitive], host: Host) -> int:
-    if kind is Counter:
-        return c.COUNTER
-    if kind is SpinLock:
-        return c.SPINLOCK
+    if kind in _KINDS:
+        return int(_KINDS[kind])
     if kind is RWLock:
         return {"fifo": c.FIFO, "spinning": c.SPINNING_RWLOCK}[host.rwlock]
     return {"fifo": c.FIFO, "barging": c.BARGING}[host.mutex]
@@ -468,4 +526,39 @@ def _locks(objects: Objects, host: Host) -> np.ndarray:
     for named in objects.primitives:
         locks[named.number, c.KIND] = _lock_kind(objects.classes[named.class_index].kind, host)
         locks[named.number, c.CLASS] = named.class_index
+        if isinstance(named.value, Space):
+            locks[named.number, [c.CAPACITY, c.COUNT]] = named.value.capacity
     return locks
+
+
+def _fill_queues(objects: Objects, handles: dict[int, int], locks: np.ndarray) -> np.ndarray:
+    """Return the nodes of what the queues hold at the beginning, and let the rows of the queues refer to them."""
+    nodes: list[tuple[int, int]] = []
+    for named in objects.primitives:
+        if isinstance(named.value, Queue) and named.value.items:
+            first, count = len(nodes), len(named.value.items)
+            items = [handles[id(item)] if isinstance(item, Shared) else item for item in named.value.items]
+            nodes += zip(items, [*range(first + 1, first + count), -1], strict=True)
+            locks[named.number, [c.ITEM_HEAD, c.ITEM_TAIL, c.COUNT]] = first, len(nodes) - 1, count
+    return np.array(nodes, dtype=np.int64).reshape(-1, c.NODE_COLUMNS)
+
+
+def _fill_block_maps(objects: Objects, locks: np.ndarray) -> np.ndarray:
+    """Return the blocks of all block maps, one map after the other, and let the rows of the maps refer to them."""
+    maps: list[np.ndarray] = []
+    base = 0
+    for named in objects.primitives:
+        if not isinstance(named.value, BlockMap):
+            continue
+        value = named.value
+        if value.contents is None:
+            states = np.full(value.blocks, value.initial, dtype=np.uint8)
+        else:
+            states = np.frombuffer(value.contents, dtype=np.uint8)
+        begins = (states != 0) & (states != np.concatenate([np.zeros(1, dtype=np.uint8), states[:-1]])[: len(states)])
+        row = locks[named.number]
+        row[[c.BASE, c.BLOCKS, c.RUNS]] = base, len(states), np.count_nonzero(begins)
+        row[c.PRESENT] = np.count_nonzero(states)
+        maps.append(states)
+        base += len(states)
+    return np.concatenate([*maps, np.zeros(0, dtype=np.uint8)])

@@ -18,6 +18,9 @@ COUNTER_BELOW_ZERO = "a counter was decremented below zero"
 BAD_TIME = "a negative time"
 BAD_RANGE = "a device access with a negative offset or without length"
 NO_DEVICE = "a device access on a machine without a device"
+BAD_UNITS = "units that are not between 1 and the capacity of the space"
+TOO_MUCH_GIVEN = "more units are given back to a space than were taken"
+BAD_BLOCKS = "blocks that the block map does not have, or a state that is not 0 ... 3"
 BAD_CHOICE = "choose(n) needs 1 <= n < 2**31"
 BAD_MEAN = "exponential(mean) needs mean >= 0"
 DIVISION_BY_ZERO = "division by zero"
@@ -34,7 +37,7 @@ class Waiting:
     """A thread that can never go on.
 
     `lock`: name of what it waits for, "" if it waits for a CPU (all are taken by spinners).
-    `mode`: 1 shared, 2 exclusive, 0 for a counter.  `holders`: thread and mode of those who hold the lock.
+    `mode`: 1 shared, 2 exclusive, 0 for a counter, queue or space.  `holders`: thread and mode of those who hold the lock.
     """
 
     thread: int

@@ -13,7 +13,18 @@ from functools import cache
 from typing import Any
 
 from fssim.errors import UserError
-from fssim.protocol.language import INTEGERS, PRIMITIVES, Counter, Primitive, RWLock, Shared, field_kinds
+from fssim.protocol.language import (
+    INTEGERS,
+    WAITED,
+    BlockMap,
+    Primitive,
+    Queue,
+    RWLock,
+    Shared,
+    field_kinds,
+    item_of,
+    primitive_of,
+)
 from fssim.system import LockUse, Thread
 
 INT64 = range(-(2**63), 2**63)
@@ -35,12 +46,16 @@ class Category(enum.IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A declared field of a `Shared` class.  `kind`: the class of the field, or of its elements if it is a list."""
+    """A declared field of a `Shared` class.
+
+    `kind`: the class of the field, or of its elements if it is a list.  `item`: what it holds if it is a queue.
+    """
 
     name: str
     kind: Any
     category: Category
     is_list: bool
+    item: Any = None
 
 
 @cache
@@ -50,11 +65,12 @@ def fields(cls: type[Shared]) -> tuple[Field, ...]:
     for name, kind in field_kinds(cls).items():
         is_list = getattr(kind, "__origin__", None) is list
         inner = kind.__args__[0] if is_list else kind
-        if inner in INTEGERS:
-            category = Category.INTEGER
+        primitive = primitive_of(inner)
+        if primitive is not None:
+            item = item_of(inner) if primitive is Queue else None
+            plan.append(Field(name, primitive, Category.PRIMITIVE, is_list, item))
         else:
-            category = Category.PRIMITIVE if inner in PRIMITIVES else Category.OBJECT
-        plan.append(Field(name, inner, category, is_list))
+            plan.append(Field(name, inner, Category.INTEGER if inner in INTEGERS else Category.OBJECT, is_list))
     return tuple(plan)
 
 
@@ -70,7 +86,7 @@ class NamedObject:
 
 @dataclass(frozen=True)
 class PrimitiveClass:
-    """A class of locks or counters, as lock_stat groups them: "Inode.iolock" and the kind of the member."""
+    """A class of primitives, as lock_stat groups locks: "Inode.iolock" and the kind of the member."""
 
     name: str
     kind: type[Primitive]
@@ -78,7 +94,7 @@ class PrimitiveClass:
 
 @dataclass(slots=True, eq=False)
 class NamedPrimitive:
-    """A lock or counter: its canonical number, path name and the index of its class in `Objects.classes`."""
+    """A primitive: its canonical number, path name and the index of its class in `Objects.classes`."""
 
     value: Primitive
     number: int
@@ -182,27 +198,39 @@ class _Walker:
                 self.objects.classes.append(primitive_class)
             self.class_indexes[key] = class_index = self.objects.classes.index(primitive_class)
         self.objects.primitives.append(NamedPrimitive(value, len(self.objects.primitives), name, class_index))
+        if isinstance(value, Queue):
+            self.items(value, declared.item, name)
+
+    def items(self, queue: Queue[Any], kind: Any, name: str) -> None:
+        """Visit what a queue holds at the beginning."""
+        for index, item in enumerate(queue.items):
+            if not isinstance(item, kind) or isinstance(item, bool) or (kind is int and item not in INT64):
+                raise UserError(f"{name}[{index}] is {item!r}; it must be {kind.__name__}")
+            if kind is not int and id(item) not in self.seen:
+                self.visit(item, f"{name}[{index}]")
 
 
 MODES = ("shared", "exclusive")
 
 
 def class_modes(classes: Sequence[PrimitiveClass]) -> Iterator[tuple[int, str, str]]:
-    """Yield (row, class name, mode) of every class and mode that can occur; counters have the mode "".
+    """Yield (row, class name, mode) of every class and mode on which threads can wait; without modes it is "".
 
-    Engines keep two rows a class, the first for shared, the second for exclusive; a counter uses the first.
+    Engines keep two rows a class, the first for shared, the second for exclusive; what has no modes uses the first.
     """
     for index, primitive_class in enumerate(classes):
         for mode, mode_name in enumerate(MODES):
-            if primitive_class.kind is Counter:
+            if primitive_class.kind in WAITED:
                 if mode == 0:
                     yield 2 * index, primitive_class.name, ""
+            elif primitive_class.kind is BlockMap:
+                pass
             elif primitive_class.kind is RWLock or mode == 1:
                 yield 2 * index + mode, primitive_class.name, mode_name
 
 
 def time_by_category(classes: Sequence[PrimitiveClass], totals: Sequence[int]) -> dict[str, int]:
-    """Name the thread-time totals: those of `CATEGORIES`, then the wait time of each row of `class_modes`."""
+    """Name totals by category of thread time: those of `CATEGORIES`, then that of each row of `class_modes`."""
     named = {name: int(total) for name, total in zip(CATEGORIES, totals, strict=False)}
     for row, class_name, mode in class_modes(classes):
         named[f"wait {class_name} {mode}".rstrip()] = int(totals[len(CATEGORIES) + row])

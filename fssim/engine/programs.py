@@ -40,13 +40,13 @@ def compile_programs(system: System) -> dict[ProgramKey, Program]:
 def _compile(protocol: Protocol, kinds: tuple[Any, ...], system: System) -> Program:
     """Compile a program, or take it from the runs before: a grid runs the same few programs thousands of times."""
     path_ns = system.host.path_ns
-    settings = (system.ghosts, tuple(system.constants.items()), tuple(path_ns.items()), _globals(protocol, system))
+    settings = (system.ghosts, tuple(system.overrides.items()), tuple(path_ns.items()), _globals(protocol, system))
     key = (protocol, kinds, settings)
     if key not in _compiled:
         if len(_compiled) >= PROGRAMS_KEPT:
             _compiled.clear()
         _compiled[key] = protocol.compile(
-            arguments=kinds, constants=system.constants, path_ns=path_ns, ghosts=system.ghosts
+            arguments=kinds, constants=system.overrides, path_ns=path_ns, ghosts=system.ghosts
         )
     return _compiled[key]
 
@@ -54,7 +54,7 @@ def _compile(protocol: Protocol, kinds: tuple[Any, ...], system: System) -> Prog
 def _globals(protocol: Protocol, system: System) -> tuple[tuple[str, Any], ...]:
     """Return the integers and protocols that a protocol, and those it calls, find by name: they may be rebound."""
     found: dict[tuple[str, Any], None] = {}
-    todo = [protocol, *(value for value in system.constants.values() if isinstance(value, Protocol))]
+    todo = [protocol, *(value for value in system.overrides.values() if isinstance(value, Protocol))]
     for each in todo:
         code = each.function.__code__
         for name in (*code.co_names, *code.co_freevars):

@@ -54,7 +54,11 @@ class FlashDevice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     write_bus_ps_per_byte: PicosecondsPerByte = 0
     write_cache_bytes: Bytes = 0
     drain_ps_per_byte: PicosecondsPerByte = 0
+    write_inline_bytes: Bytes = 0
+    write_segment_bytes: Bytes = 0
+    write_segment_ns: Nanoseconds = 0
     write_ns: Nanoseconds = 0
+    write_polled: bool = False
 
     def __post_init__(self) -> None:
         # Read from a file, a ValueError is reported like any other value that is not allowed.

@@ -7,6 +7,9 @@ Operand kinds
     dst, a, b, c   a register of the executing thread (constants are registers too, preloaded and never written)
     obj            a register that holds a handle to a shared object
     member         an index into `Program.members`; each engine replaces it by its own address of that member
+    dst2           the first of two registers in a row that take two results
+    pair           the first of two registers in a row that are read
+    property       which property of a primitive: an index into `PROPERTIES`
     target         an instruction index
     text           an index into `Program.texts`
     -              unused, 0
@@ -55,6 +58,7 @@ OPERANDS: dict[str, tuple[str, ...]] = {
     "STORE": ("obj", "member", "a"),
     "LOADX": ("dst", "obj", "member", "a"),  # element a of a list member
     "LEN": ("dst", "obj", "member"),
+    "PEEK": ("dst", "obj", "member", "property"),  # a property of a primitive, such as the length of a queue
     # effects that may wait or cost time
     "ACQUIRE": ("obj", "member", "a"),  # a: SHARED or EXCLUSIVE
     "TRY": ("dst", "obj", "member", "a"),
@@ -67,16 +71,28 @@ OPERANDS: dict[str, tuple[str, ...]] = {
     "SLEEP": ("a",),
     "READ": ("a", "b"),  # device offset and length in bytes
     "WRITE": ("a", "b"),
+    "SUBMITR": ("pair", "obj", "member", "a"),  # device offset and length; queue or counter told; what the queue gets
+    "SUBMITW": ("pair", "obj", "member", "a"),
+    "PUT": ("obj", "member", "a"),  # queue
+    "GET": ("dst", "obj", "member"),
+    "TAKE": ("obj", "member", "a"),  # space
+    "GIVE": ("obj", "member", "a"),
+    "LOOKUP": ("dst2", "obj", "member", "pair"),  # block map: state and run of block and count
+    "FILL": ("obj", "member", "pair", "a"),  # block and count; state
     "CHOOSE": ("dst", "a"),
     "EXPONENTIAL": ("dst", "a"),
-    "BEGIN": (),  # an I/O of this thread begins: the clock of its latency starts
-    "COMPLETE": (),  # ... and ends; counts as one I/O
+    "BEGIN": (),  # an I/O of this thread begins: the clock of its latency starts, and its submission
+    "SUBMITTED": (),  # the submission is over, the I/O goes on without the thread
+    "COMPLETE": ("a",),  # an I/O that began at a (-1: the thread's own) ends; counts as one I/O
     "ASSERT": ("a", "text"),
 }
 
 OPCODES: dict[str, int] = {name: number for number, name in enumerate(OPERANDS)}
 OPCODE_NAMES: tuple[str, ...] = tuple(OPERANDS)
 WIDTH = 5
+
+PROPERTIES = ("value", "length", "free", "runs", "present")
+"""Of a Counter, a Queue, a Space, and two of a BlockMap."""
 
 # Rows of an event log that are not the issue of an effect.
 LOG_GRANT = 100  # a lock was handed to a waiting thread

@@ -78,7 +78,7 @@ class Compiler(Expressions):
         """Give constants (negative) and record fields their final registers."""
         out = list(row)
         for position, kind in enumerate(OPERANDS[OPCODE_NAMES[row[0]]], start=1):
-            if kind in ("a", "b", "c", "obj", "dst"):
+            if kind in ("a", "b", "c", "obj", "dst", "dst2", "pair"):
                 if out[position] < 0:
                     out[position] = base - 1 - out[position]
                 elif out[position] >= RECORDS:
@@ -206,7 +206,7 @@ class Compiler(Expressions):
             case ast.Expr(value=ast.Constant(value=str())) | ast.Pass():
                 pass
             case ast.Expr(value=ast.Yield() as effect):
-                self.effect(effect, wanted=False)
+                self.effect(effect, wanted=0)
             case ast.Expr(value=ast.YieldFrom() as call):
                 self.inline(call)
             case ast.Expr(value=ast.Call() as call):
@@ -255,13 +255,20 @@ class Compiler(Expressions):
                 value = self.expression(source)
                 self.store_field(target, self.copy(value) if not value.stable and waits(target) else value)
             case ast.Tuple(elts=targets):
-                if not isinstance(source, ast.YieldFrom) or not all(isinstance(t, ast.Name) for t in targets):
+                if not all(isinstance(t, ast.Name) for t in targets) or not isinstance(
+                    source, (ast.Yield, ast.YieldFrom)
+                ):
                     self.fail(
-                        node, "a tuple of names takes its values from `yield from`: `a, b = yield from other(io)`"
+                        node,
+                        "a tuple of names takes its values from `yield from` or an effect: "
+                        "`a, b = yield from other(io)`",
                     )
-                results = self.inline(source) or ()
+                if isinstance(source, ast.Yield):
+                    results = self.effect(source, wanted=len(targets))
+                else:
+                    results = self.inline(source) or ()
                 if len(results) != len(targets):
-                    self.fail(node, f"{len(targets)} names take {len(results)} results of {ast.unparse(source.value)}")
+                    self.fail(node, f"{len(targets)} names take {len(results)} results of {ast.unparse(source)}")
                 for name_node, value in zip(targets, results, strict=True):
                     assert isinstance(name_node, ast.Name)
                     self.store_name(node, name_node.id, value)
@@ -315,16 +322,21 @@ class Compiler(Expressions):
             self.frame.assigned = self.frame.assigned | {name}
 
     def store_field(self, target: ast.Attribute, value: Value) -> None:
-        if value.kind is not int:
-            self.fail(target, f"`{ast.unparse(target)}` takes an integer; references between objects are fixed")
         record = self.record_of(target.value)
         if record is not None:
-            self.move(self.record_field(target, record), value)
+            at = self.record_field(target, record)
+            if value.kind is not int:
+                self.fail(target, f"`{ast.unparse(target)}` takes an integer")
+            self.move(at, value)
             return
         obj = self.object_of(target)
         kind = self.field_kind(target, obj.kind)
-        if kind not in INTEGERS:
+        refers = isinstance(kind, type) and issubclass(kind, Shared)
+        if kind not in INTEGERS and not refers:
             self.fail(target, f"{obj.kind.__name__}.{target.attr} is {kind_name(kind)} and cannot be assigned")
+        fits = value.kind is not int and issubclass(value.kind, kind) if refers else value.kind is int
+        if not fits:
+            self.fail(target, f"`{ast.unparse(target)}` is {kind_name(kind)}, {kind_name(value.kind)} is given")
         self.emit("STORE", self.use(obj), self.member(obj.kind, target.attr), self.use(value))
 
     def augmented(self, node: ast.AugAssign) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import linecache
 from pathlib import Path
 
-from fssim.protocol.bytecode import OPCODE_NAMES, OPERANDS, Program
+from fssim.protocol.bytecode import OPCODE_NAMES, OPERANDS, PROPERTIES, Program
 
 
 def disassemble(program: Program) -> str:
@@ -25,6 +25,10 @@ def disassemble(program: Program) -> str:
             return f"{cls.__name__}.{name}"
         if kind == "text":
             return repr(program.texts[value])
+        if kind == "property":
+            return PROPERTIES[value]
+        if kind in ("dst2", "pair"):
+            return f"{operand('a', value)}, {operand('a', value + 1)}"
         if value in constants:
             return f"#{constants[value]}"
         known = program.register_names.get(value)

@@ -5,13 +5,26 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from fssim.errors import nearest
 from fssim.protocol import language
 from fssim.protocol.emitter import MISSING, Emitter, Record, Value, waits
-from fssim.protocol.language import INTEGERS, PRIMITIVES, Operation, Shared, element_class
-from fssim.protocol.subset import BINARY, COMPARE, EFFECTS, FOLD, METHODS, OPPOSITE, kind_name, use_of
+from fssim.protocol.bytecode import PROPERTIES
+from fssim.protocol.language import INTEGERS, Operation, Shared, element_class, item_of, primitive_of
+from fssim.protocol.subset import (
+    BINARY,
+    COMPARE,
+    DEFAULTS,
+    EFFECTS,
+    FOLD,
+    METHODS,
+    OPPOSITE,
+    READABLE,
+    Method,
+    kind_name,
+    use_of,
+)
 
 INT64 = range(-(2**63), 2**63)
 _STATIC = (
@@ -85,9 +98,7 @@ class Expressions(Emitter):
             case ast.Call():
                 return self.call(node)
             case ast.Yield():
-                value = self.effect(node, wanted=True)
-                assert value is not None
-                return value
+                return self.effect(node, wanted=1)[0]
             case ast.YieldFrom():
                 results = self.inline(node)
                 if not results or len(results) != 1:
@@ -132,6 +143,8 @@ class Expressions(Emitter):
         record = self.record_of(node.value)
         if record is not None:
             return Value(int, self.record_field(node, record), stable=False)
+        if isinstance(node.value, ast.Attribute) and primitive_of(self.kind_of(node.value)) is not None:
+            return self.property(node, node.value)
         obj = self.object_of(node)
         kind = self.field_kind(node, obj.kind)
         if kind in INTEGERS or (isinstance(kind, type) and issubclass(kind, Shared)):
@@ -139,6 +152,20 @@ class Expressions(Emitter):
             self.emit("LOAD", at, self.use(obj), self.member(obj.kind, node.attr))
             return Value(int if kind in INTEGERS else kind, at)
         self.fail(node, f"{obj.kind.__name__}.{node.attr} is {kind_name(kind)}, no value; {use_of(kind)}")
+
+    def property(self, node: ast.Attribute, target: ast.Attribute) -> Value:
+        """Read a property of a primitive."""
+        obj, kind = self.object_of(target), self.kind_of(target)
+        self.field_kind(target, obj.kind)
+        primitive = primitive_of(kind)
+        readable = READABLE.get(primitive, ())
+        if node.attr not in readable:
+            self.fail(
+                node, f"{kind_name(kind)} has no value {node.attr!r}{nearest(node.attr, readable)}; {use_of(kind)}"
+            )
+        at = self.register()
+        self.emit("PEEK", at, self.use(obj), self.member(obj.kind, target.attr), PROPERTIES.index(node.attr))
+        return Value(int, at)
 
     def path_cost(self, node: ast.Attribute) -> Value:
         if self.path_ns is None:
@@ -243,7 +270,7 @@ class Expressions(Emitter):
         return Value(int, at)
 
     def call(self, node: ast.Call) -> Value:
-        if isinstance(node.func, ast.Attribute) and self.kind_of(node.func.value) in PRIMITIVES:
+        if isinstance(node.func, ast.Attribute) and primitive_of(self.kind_of(node.func.value)) is not None:
             self.fail(node, f"`{ast.unparse(node)}` may wait: write `yield {ast.unparse(node)}`")
         if not isinstance(node.func, ast.Name):
             self.refuse(node)
@@ -274,70 +301,140 @@ class Expressions(Emitter):
         self.fail(node, f"{name}() cannot be called in a protocol; min, max, len, thread_id, now and `yield from` can")
 
     # -- effects -------------------------------------------------------------------------------------------------------
-    def effect(self, node: ast.Yield, wanted: bool) -> Value | None:
+    def effect(self, node: ast.Yield, wanted: int) -> tuple[Value, ...]:
+        """Compile an effect whose `wanted` results somebody takes; return them."""
         call = node.value
         if not isinstance(call, ast.Call):
             self.fail(node, "`yield` takes an effect, such as `yield inode.iolock.acquire(SHARED)` or `yield cpu(500)`")
         self.node = node
-        dst = [self.register()]
-        result = self._lock_effect(call, dst) if isinstance(call.func, ast.Attribute) else self._plain_effect(call, dst)
-        if wanted and not result:
-            self.fail(node, f"`{ast.unparse(call)}` has no result; write it as a statement of its own")
-        return Value(int, dst[0]) if result else None
+        # In a row, as an effect with two results needs them.
+        results = (Value(int, self.register()), Value(int, self.register()))
+        if not isinstance(call.func, ast.Attribute):
+            given = self._plain_effect(call, results)
+        elif self._is_device(call.func.value):
+            given = self._device_effect(call, call.func)
+        else:
+            given = self._primitive_effect(call, call.func, results)
+        if wanted and len(given) != wanted:
+            has = f"{len(given)} results" if given else "no result"
+            instead = "write it as a statement of its own" if not given else f"{len(given)} names take them"
+            self.fail(node, f"`{ast.unparse(call)}` has {has}; {instead}")
+        return given
 
-    def _lock_effect(self, call: ast.Call, dst: list[int]) -> bool:
-        target = call.func
-        assert isinstance(target, ast.Attribute)
-        text, method = ast.unparse(target), target.attr
-        if self._is_device(target.value):
-            if method not in ("read", "write"):
-                self.fail(call, f"device has no {method!r}; it has read(offset, length) and write(offset, length)")
-            self.emit(method.upper(), *(self.use(a) for a in self._arguments(call, 2)))
-            return False
+    def _device_effect(self, call: ast.Call, target: ast.Attribute) -> tuple[Value, ...]:
+        method = target.attr
+        opcode = {"read": "READ", "write": "WRITE", "submit_read": "SUBMITR", "submit_write": "SUBMITW"}.get(method)
+        if opcode is None:
+            self.fail(
+                call,
+                f"device has no {method!r}; it has read(offset, length) and write(offset, length), "
+                "submit_read and submit_write(offset, length, to=..., tag=...)",
+            )
+        if opcode in ("READ", "WRITE"):
+            self.emit(opcode, *(self.use(a) for a in self._integers(call, call.args, 2)))
+            return ()
+        given = dict(zip(("offset", "length", "to", "tag"), call.args, strict=False))
+        for keyword in call.keywords:
+            if keyword.arg not in ("offset", "length", "to", "tag") or keyword.arg in given or len(call.args) > 4:
+                self.fail(call, f"`{ast.unparse(call)}`: device.{method} takes (offset, length, to=..., tag=...)")
+            given[keyword.arg] = keyword.value
+        to = given.get("to")
+        kind = self.kind_of(to) if isinstance(to, ast.Attribute) else None
+        primitive = primitive_of(kind)
+        if "offset" not in given or "length" not in given or primitive not in (language.Queue, language.Counter):
+            self.fail(call, f"device.{method} takes (offset, length, to=...), where `to` is a Counter or a Queue")
+        assert isinstance(to, ast.Attribute)
+        if ("tag" in given) != (primitive is language.Queue):
+            self.fail(call, "a Queue is told with a tag=..., the item that it gets; a Counter without")
+        pair = self._pair(call, [given["offset"], given["length"]])
+        owner = self.object_of(to)
+        self.field_kind(to, owner.kind)
+        tag = self._item(given["tag"], kind) if "tag" in given else Value(constant=0)
+        self.emit(opcode, pair, self.use(owner), self.member(owner.kind, to.attr), self.use(tag))
+        return ()
+
+    def _primitive_effect(
+        self, call: ast.Call, target: ast.Attribute, results: tuple[Value, Value]
+    ) -> tuple[Value, ...]:
+        text, name = ast.unparse(target), target.attr
         if not isinstance(target.value, ast.Attribute):
-            self.fail(call, f"`{text}` is no effect; lock and counter methods, device, cpu, sleep and choose are")
+            self.fail(call, f"`{text}` is no effect; methods of locks, counters and queues, device, cpu, sleep are")
         owner = self.object_of(target.value)
         kind = self.field_kind(target.value, owner.kind)
-        if kind not in PRIMITIVES:
-            self.fail(call, f"{owner.kind.__name__}.{target.value.attr} is {kind_name(kind)} and has no {method}()")
-        methods = METHODS[kind]
-        if method not in methods:
-            self.fail(call, f"{kind_name(kind)} has no {method}(){nearest(method, methods)}")
-        opcode, has_mode, has_result = methods[method]
-        arguments = self._arguments(call, int(has_mode))
-        operands = [self.use(owner), self.member(owner.kind, target.value.attr)]
-        if has_mode:
-            mode = arguments[0].constant
-            if mode is not None and mode not in (language.SHARED, language.EXCLUSIVE):
-                self.fail(call, f"{mode} is no lock mode; write SHARED or EXCLUSIVE")
-            operands.append(self.use(arguments[0]))
-        elif opcode in ("ACQUIRE", "TRY", "RELEASE"):
-            operands.append(self.use(Value(constant=language.EXCLUSIVE)))
-        if has_result:
-            operands.insert(0, dst[0])
-        self.emit(opcode, *operands)
-        return has_result
+        primitive = primitive_of(kind)
+        if primitive is None:
+            self.fail(call, f"{owner.kind.__name__}.{target.value.attr} is {kind_name(kind)} and has no {name}()")
+        methods = METHODS[primitive]
+        if name not in methods:
+            self.fail(call, f"{kind_name(kind)} has no {name}(){nearest(name, methods)}")
+        method = methods[name]
+        self.check_count(call, method.arguments)
+        lock = [self.use(owner), self.member(owner.kind, target.value.attr)]
+        arguments = self._method_arguments(call, method, kind)
+        given = results[: method.results]
+        if method.gives_item:
+            given = (Value(item_of(kind), results[0].register),)
+        self.emit(method.opcode, *(value.register for value in given[:1]), *lock, *arguments)
+        return given
+
+    def _method_arguments(self, call: ast.Call, method: Method, kind: Any) -> list[int]:
+        """Operands of a primitive's method behind its object and member."""
+        match method.takes:
+            case "mode":
+                [mode] = self._integers(call, call.args, 1)
+                if mode.constant is not None and mode.constant not in (language.SHARED, language.EXCLUSIVE):
+                    self.fail(call, f"{mode.constant} is no lock mode; write SHARED or EXCLUSIVE")
+                return [self.use(mode)]
+            case "item":
+                return [self.use(self._item(call.args[0], kind))]
+            case "pair" | "pair, integer":
+                pair = self._pair(call, call.args[:2])
+                return [pair, *(self.use(self.integer(node)) for node in call.args[2:])]
+            case "integer":
+                return [self.use(value) for value in self._integers(call, call.args, 1)]
+        return [self.use(Value(constant=language.EXCLUSIVE))] if method.opcode in ("ACQUIRE", "TRY", "RELEASE") else []
+
+    def _pair(self, call: ast.Call, nodes: list[ast.expr]) -> int:
+        """Evaluate two integers into registers in a row; return the first."""
+        first, second = self.register(), self.register()
+        for at, value in zip((first, second), self._integers(call, nodes, 2), strict=True):
+            self.move(at, value)
+        return first
+
+    def _item(self, node: ast.expr, kind: Any) -> Value:
+        """Evaluate what is put into a queue of this kind."""
+        item, value = item_of(kind), self.expression(node)
+        fits = item is int if value.kind is int else item is not int and issubclass(value.kind, item)
+        if not fits:
+            self.fail(node, f"`{ast.unparse(node)}` is {kind_name(value.kind)}, {kind_name(item)} is needed here")
+        return value
 
     def _is_device(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and self.lookup(node.id) is language.device
 
-    def _plain_effect(self, call: ast.Call, dst: list[int]) -> bool:
+    def _plain_effect(self, call: ast.Call, results: tuple[Value, Value]) -> tuple[Value, ...]:
         found = self.called(call.func) if isinstance(call.func, ast.Name) else MISSING
         if getattr(found, "is_protocol", False) or isinstance(found, Operation):
             self.fail(call, f"`{ast.unparse(call)}` is a protocol: write `yield from {ast.unparse(call)}`")
         if not callable(found) or found not in EFFECTS:
             self.fail(
-                call, f"`{ast.unparse(call)}` is no effect; lock and counter methods, device, cpu, sleep and choose are"
+                call,
+                f"`{ast.unparse(call)}` is no effect; methods of locks, counters and queues, device, cpu, sleep are",
             )
         opcode, count, has_result = EFFECTS[found]
-        operands = [self.use(a) for a in self._arguments(call, count)]
-        self.emit(opcode, *([dst[0]] if has_result else []), *operands)
-        return has_result
+        arguments = [Value(constant=DEFAULTS[found])] if found in DEFAULTS and not call.args else []
+        if not arguments:
+            self.check_count(call, count)
+            arguments = self._integers(call, call.args, count)
+        given = results[: int(has_result)]
+        self.emit(opcode, *(value.register for value in given), *map(self.use, arguments))
+        return given
 
-    def _arguments(self, call: ast.Call, count: int) -> list[Value]:
-        self.check_count(call, count)
-        values = self.operands(call.args)
-        for node, value in zip(call.args, values, strict=True):
+    def _integers(self, call: ast.Call, nodes: list[ast.expr], count: int) -> list[Value]:
+        if nodes is call.args:
+            self.check_count(call, count)
+        values = self.operands(nodes)
+        for node, value in zip(nodes, values, strict=True):
             if value.kind is not int:
                 self.fail(node, f"`{ast.unparse(node)}` is {kind_name(value.kind)}, an integer is needed here")
         return values

@@ -19,7 +19,8 @@ inlines a sub-protocol.  The methods below only build `Effect` tuples: an engine
 from __future__ import annotations
 
 import sys
-from typing import Any, NewType, get_type_hints
+from collections.abc import Iterable
+from typing import Any, Generic, NewType, TypeVar, get_type_hints
 
 SHARED = 1
 EXCLUSIVE = 2
@@ -104,6 +105,11 @@ class Counter(Primitive):
 
     __slots__ = ()
 
+    @property
+    def value(self) -> int:
+        """The count now; a plain read."""
+        return int(self.state.value)
+
     def inc(self) -> Effect:
         return ("INC", self, 0)
 
@@ -116,7 +122,118 @@ class Counter(Primitive):
         return ("WAITZERO", self, 0)
 
 
-PRIMITIVES = (RWLock, Mutex, SpinLock, Counter)
+Element = TypeVar("Element")
+
+
+class Queue(Primitive, Generic[Element]):
+    """A first-in first-out queue of integers or of objects of one `Shared` class: `done: Queue[Request]`.
+
+    A pool of requests is a queue that holds them all at the beginning: `Queue([Request(...), ...])`.
+    """
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: Iterable[Any] = ()) -> None:
+        super().__init__()
+        self.items = tuple(items)  # at the beginning of a run
+
+    @property
+    def length(self) -> int:
+        """How many it holds now; a plain read."""
+        return int(self.state.length)
+
+    def put(self, item: Any) -> Effect:
+        """Hand it to the thread that has waited longest, or else keep it."""
+        return ("PUT", self, item)
+
+    def get(self) -> Effect:
+        """`request = yield queue.get()`: waits until there is one."""
+        return ("GET", self, 0)
+
+
+class Space(Primitive):
+    """So many units that are taken and given back, first come, first served: the space of a log."""
+
+    __slots__ = ("capacity",)
+
+    def __init__(self, capacity: int = 0) -> None:
+        super().__init__()
+        self.capacity = capacity
+
+    @property
+    def free(self) -> int:
+        """Units that nobody has taken; a plain read."""
+        return int(self.state.free)
+
+    def take(self, units: int) -> Effect:
+        """Wait until so many are free and nobody waits longer, and take them."""
+        return ("TAKE", self, units)
+
+    def give(self, units: int) -> Effect:
+        return ("GIVE", self, units)
+
+
+HOLE, UNWRITTEN, WRITTEN = 0, 1, 2
+"""States of a file's blocks, for a `BlockMap` of extents."""
+
+ABSENT, CLEAN, DIRTY = 0, 1, 2
+"""States of a file's pages, for a `BlockMap` of the page cache."""
+
+LAST_STATE = 3
+
+
+class BlockMap(Primitive):
+    """The state of each block of a file, 0 ... 3: its extents, or what the page cache has of it.
+
+    `blocks`: how many there are; `state`: of all of them at the beginning, unless `contents` gives a byte for each.
+    What lies beyond the last block has the state 0 and cannot be changed.
+    """
+
+    __slots__ = ("blocks", "contents", "initial")
+
+    def __init__(self, blocks: int = 0, state: int = 0, contents: bytes | None = None) -> None:
+        super().__init__()
+        if contents is not None:
+            blocks = len(contents)
+        if blocks < 0 or not 0 <= max(contents or b"", default=state) <= LAST_STATE:
+            raise ValueError(f"a BlockMap has 0 or more blocks in states 0 ... {LAST_STATE}")
+        self.blocks = blocks
+        self.initial = state
+        self.contents = contents
+
+    @property
+    def runs(self) -> int:
+        """Number of extents: longest runs of blocks in one state other than 0; a plain read."""
+        return int(self.state.runs)
+
+    @property
+    def present(self) -> int:
+        """Number of blocks in a state other than 0; a plain read."""
+        return int(self.state.present)
+
+    def lookup(self, block: int, count: int) -> Effect:
+        """`state, run = yield extents.lookup(block, count)`: of how many of these blocks it is the state."""
+        return ("LOOKUP", self, (block, count))
+
+    def fill(self, block: int, count: int, state: int) -> Effect:
+        """Give these blocks a state."""
+        return ("FILL", self, (block, count, state))
+
+
+PRIMITIVES = (RWLock, Mutex, SpinLock, Counter, Queue, Space, BlockMap)
+WAITED = (Counter, Queue, Space)
+"""Primitives on which threads wait without a mode."""
+
+
+def primitive_of(kind: Any) -> type[Primitive] | None:
+    """Return the class of primitives that a declared kind stands for, such as `Queue` for `Queue[Request]`."""
+    origin = getattr(kind, "__origin__", kind)
+    return origin if isinstance(origin, type) and issubclass(origin, PRIMITIVES) else None
+
+
+def item_of(kind: Any) -> Any:
+    """Return what the queues of a declared kind hold: int or a `Shared` class."""
+    return kind.__args__[0]
 
 
 def _annotations(namespace: dict[str, Any]) -> dict[str, Any]:
@@ -148,7 +265,8 @@ class Shared(metaclass=_DeclaredMeta):
     """Base of objects that threads share.
 
     Fields are declared by annotation: `int`, `Monotonic`, `Ghost`, `GhostThread`, `RWLock`, `Mutex`, `SpinLock`,
-    `Counter`, another `Shared` class, or `list[...]` of one.  Integers start at 0 unless given by keyword.
+    `Counter`, `Queue[...]`, `Space`, `BlockMap`, another `Shared` class, or `list[...]` of one.  Integers start at 0
+    unless given by keyword.
     """
 
     def __init__(self, **values: Any) -> None:
@@ -157,8 +275,8 @@ class Shared(metaclass=_DeclaredMeta):
                 value = values.pop(name)
             elif kind in INTEGERS:
                 value = 0
-            elif kind in PRIMITIVES:
-                value = kind()
+            elif (primitive := primitive_of(kind)) is not None:
+                value = primitive()
             else:
                 raise TypeError(f"{type(self).__name__}.{name}: an object or list must be given")
             setattr(self, name, value)
@@ -186,7 +304,9 @@ def field_kinds(cls: type) -> dict[str, Any]:
         for name, kind in kinds.items():
             if kind is not int if issubclass(cls, Local) else not _may_be_shared(kind):
                 allowed = (
-                    "an int" if issubclass(cls, Local) else "an integer, a lock, a Counter, a Shared class or a list"
+                    "an int"
+                    if issubclass(cls, Local)
+                    else "an integer, a lock, a Counter, Queue[...], Space, BlockMap, a Shared class or a list"
                 )
                 raise TypeError(f"{cls.__name__}.{name} is declared {kind!r}; it may be {allowed}")
         _KINDS[cls] = kinds
@@ -194,6 +314,11 @@ def field_kinds(cls: type) -> dict[str, Any]:
 
 
 def _may_be_shared(kind: Any) -> bool:
+    if getattr(kind, "__origin__", None) is Queue:
+        kind = item_of(kind)
+        return kind is int or (isinstance(kind, type) and issubclass(kind, Shared))
+    if kind is Queue:  # of what?
+        return False
     inner = kind if (element := element_class(kind)) is None else element
     return inner in INTEGERS or inner in PRIMITIVES or (isinstance(inner, type) and issubclass(inner, Shared))
 
@@ -221,6 +346,14 @@ class _Device:
 
     def write(self, offset: int, length: int) -> Effect:
         return ("WRITE", None, (offset, length))
+
+    def submit_read(self, offset: int, length: int, to: Counter | Queue[Any], tag: Any = 0) -> Effect:
+        """Start a read and go on.  When it is done, `to` gets `tag` if it is a queue, or is decremented."""
+        return ("SUBMITR", to, (offset, length, tag))
+
+    def submit_write(self, offset: int, length: int, to: Counter | Queue[Any], tag: Any = 0) -> Effect:
+        """Start a write and go on.  When it is done, `to` gets `tag` if it is a queue, or is decremented."""
+        return ("SUBMITW", to, (offset, length, tag))
 
 
 device = _Device()
@@ -257,13 +390,18 @@ def exponential(mean: int) -> Effect:
 
 
 def begin_io() -> Effect:
-    """An I/O of this thread begins: its latency is measured from here."""
+    """An I/O of this thread begins: its latency is measured from here, and what its submission has to wait for."""
     return ("BEGIN", None, 0)
 
 
-def complete_io() -> Effect:
-    """The I/O is complete and counts towards IOPS."""
-    return ("COMPLETE", None, 0)
+def end_submission() -> Effect:
+    """The submission of the I/O that this thread began is over: from here on it may sleep without harm."""
+    return ("SUBMITTED", None, 0)
+
+
+def complete_io(since: int = -1) -> Effect:
+    """An I/O is complete and counts towards IOPS: the thread's own, or one that began at `since`."""
+    return ("COMPLETE", None, since)
 
 
 TICK_LIMIT = 1_000_000

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from fssim.protocol import language
-from fssim.protocol.language import PRIMITIVES, element_class
+from fssim.protocol.language import element_class, item_of, primitive_of
 
 BINARY = {
     ast.Add: "ADD",
@@ -96,29 +97,70 @@ EFFECTS: dict[Any, tuple[str, int, bool]] = {
     language.choose: ("CHOOSE", 1, True),
     language.exponential: ("EXPONENTIAL", 1, True),
     language.begin_io: ("BEGIN", 0, False),
-    language.complete_io: ("COMPLETE", 0, False),
+    language.end_submission: ("SUBMITTED", 0, False),
+    language.complete_io: ("COMPLETE", 1, False),
 }
-# Methods of the primitives: opcode, takes a mode, has a result.
+DEFAULTS = {language.complete_io: -1}
+"""Value of the last argument where it may be left out."""
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method of a primitive as an effect: `opcode`; what it takes besides the primitive; how many results it has.
+
+    `takes`: "" nothing, "mode" a lock mode, "integer", "item" of the queue, "pair" two integers, "pair, integer" three.
+    `results`: 0, 1, or 2 (by `a, b = yield ...`); `gives_item`: the result is an item of the queue.
+    """
+
+    opcode: str
+    takes: str = ""
+    results: int = 0
+    gives_item: bool = False
+
+    @property
+    def arguments(self) -> int:
+        return {"": 0, "mode": 1, "integer": 1, "item": 1, "pair": 2, "pair, integer": 3}[self.takes]
+
+
 _EXCLUSIVE_METHODS = {
-    "acquire": ("ACQUIRE", False, False),
-    "try_acquire": ("TRY", False, True),
-    "release": ("RELEASE", False, False),
+    "acquire": Method("ACQUIRE"),
+    "try_acquire": Method("TRY", results=1),
+    "release": Method("RELEASE"),
 }
-METHODS: dict[Any, dict[str, tuple[str, bool, bool]]] = {
+METHODS: dict[Any, dict[str, Method]] = {
     language.RWLock: {
-        "acquire": ("ACQUIRE", True, False),
-        "try_acquire": ("TRY", True, True),
-        "release": ("RELEASE", True, False),
-        "demote": ("DEMOTE", False, False),
+        "acquire": Method("ACQUIRE", "mode"),
+        "try_acquire": Method("TRY", "mode", results=1),
+        "release": Method("RELEASE", "mode"),
+        "demote": Method("DEMOTE"),
     },
     language.Mutex: _EXCLUSIVE_METHODS,
     language.SpinLock: _EXCLUSIVE_METHODS,
     language.Counter: {
-        "inc": ("INC", False, False),
-        "dec": ("DEC", False, True),
-        "wait_zero": ("WAITZERO", False, False),
+        "inc": Method("INC"),
+        "dec": Method("DEC", results=1),
+        "wait_zero": Method("WAITZERO"),
+    },
+    language.Queue: {
+        "put": Method("PUT", "item"),
+        "get": Method("GET", results=1, gives_item=True),
+    },
+    language.Space: {
+        "take": Method("TAKE", "integer"),
+        "give": Method("GIVE", "integer"),
+    },
+    language.BlockMap: {
+        "lookup": Method("LOOKUP", "pair", results=2),
+        "fill": Method("FILL", "pair, integer"),
     },
 }
+READABLE: dict[Any, tuple[str, ...]] = {
+    language.Counter: ("value",),
+    language.Queue: ("length",),
+    language.Space: ("free",),
+    language.BlockMap: ("runs", "present"),
+}
+"""Properties of the primitives, which are read like fields."""
 
 
 def kind_name(kind: Any) -> str:
@@ -127,12 +169,15 @@ def kind_name(kind: Any) -> str:
     element = element_class(kind)
     if element is not None:
         return f"a list of {element.__name__}"
+    if getattr(kind, "__origin__", None) is language.Queue:
+        return f"a Queue of {item_of(kind).__name__}"
     return f"a {getattr(kind, '__name__', kind)}"
 
 
 def use_of(kind: Any) -> str:
-    if kind in PRIMITIVES:
-        return f"use its methods: {', '.join(METHODS[kind])}"
+    primitive = primitive_of(kind)
+    if primitive is not None:
+        return f"use its methods: {', '.join((*METHODS[primitive], *READABLE.get(primitive, ())))}"
     if element_class(kind) is not None:
         return "index it or take its len()"
     return "use its fields"

@@ -390,7 +390,7 @@ REFERENCE_MUTANTS = (
     in_reference(
         "a woken waiter does not look at the count again",
         "counters.py",
-        ("thread.then = self._look_again", "thread.then = self._goes_on"),
+        ("self._wait(thread, self._look_again)", "self._wait(thread, self._goes_on)"),
         by=test_counter.test_a_woken_waiter_looks_again_and_waits_again_if_the_count_has_risen,
     ),
     # events, processors, device

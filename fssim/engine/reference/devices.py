@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from fssim.engine.reference.simulation import Due, Simulation
 from fssim.engine.reference.statistics import Occupancy, Reservations, Resource
@@ -15,12 +15,29 @@ from fssim.machine.device import SimpleDevice
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """One read or write of a thread; offset and length in bytes."""
+    """One read or write of a thread; offset and length in bytes.
+
+    `line`: where the thread submitted it.  `target`: what is told when it is done, and with which `tag`; None: the
+    thread, which waits for it.
+    """
 
     thread: SimThread
+    line: int
     write: bool
     offset: int
     length: int
+    target: Target | None = None
+    tag: Any = None
+
+
+class Target(Protocol):
+    """A queue or counter that is told when a request is done."""
+
+    name: str
+    number: int
+
+    def tell(self, request: Request) -> None:
+        """The device has completed the request."""
 
 
 Completion = Callable[[Request], None]
@@ -34,6 +51,9 @@ class StorageDevice(Protocol):
 
     def submit(self, request: Request) -> None:
         """Take a request and work it through the first stages of the device."""
+
+    def poll_write(self, size_bytes: int) -> int | None:
+        """Book a write that its thread completes itself; return how long that takes, None if it has to be submitted."""
 
 
 class SimpleStorage:
@@ -54,6 +74,9 @@ class SimpleStorage:
             self.resources["gate"] = (self._gate, 1)
         if parameters.bandwidth_mb_s:
             self.resources["bus"] = (self._bus, 1)
+
+    def poll_write(self, size_bytes: int) -> int | None:
+        return None
 
     def submit(self, request: Request) -> None:
         service_ns = self._parameters.latency_ns

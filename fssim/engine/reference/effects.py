@@ -8,12 +8,15 @@ from types import TracebackType
 from typing import Any
 
 from fssim.engine import messages
-from fssim.engine.random import below
+from fssim.engine.random import MASK, below
+from fssim.engine.reference.block_maps import BlockStates
 from fssim.engine.reference.counters import WaitedCounter
-from fssim.engine.reference.devices import Request, StorageDevice
+from fssim.engine.reference.devices import Request, StorageDevice, Target
 from fssim.engine.reference.locks import Lock
+from fssim.engine.reference.queues import WaitedQueue
 from fssim.engine.reference.scheduler import Scheduler
 from fssim.engine.reference.simulation import WAITS, Finished
+from fssim.engine.reference.spaces import WaitedSpace
 from fssim.engine.reference.statistics import Statistics
 from fssim.engine.reference.thread import SimThread
 from fssim.errors import (
@@ -31,7 +34,7 @@ from fssim.errors import (
 )
 from fssim.protocol import language, native
 from fssim.protocol.bytecode import LOG_DEVICE_DONE, LOG_END, LOG_RESUME, OPCODES
-from fssim.protocol.language import EXCLUSIVE, SHARED, Primitive, StandsStill, running
+from fssim.protocol.language import EXCLUSIVE, LAST_STATE, SHARED, Primitive, StandsStill, running
 
 NO_OBJECT = -1
 
@@ -69,13 +72,22 @@ class Interpreter:
             "INC": self._increment,
             "DEC": self._decrement,
             "WAITZERO": self._wait_zero,
+            "PUT": self._put,
+            "GET": self._get,
+            "TAKE": self._take,
+            "GIVE": self._give,
+            "LOOKUP": self._lookup,
+            "FILL": self._fill,
             "CPU": self._cpu,
             "SLEEP": self._sleep,
             "READ": partial(self._transfer, "READ"),
             "WRITE": partial(self._transfer, "WRITE"),
+            "SUBMITR": partial(self._submit, "SUBMITR"),
+            "SUBMITW": partial(self._submit, "SUBMITW"),
             "CHOOSE": self._choose,
             "EXPONENTIAL": self._exponential,
             "BEGIN": self._begin,
+            "SUBMITTED": self._submitted,
             "COMPLETE": self._complete,
         }
 
@@ -109,15 +121,18 @@ class Interpreter:
             if result is WAITS:
                 return
 
-    def go_on_after_wait(self, thread: SimThread) -> None:
+    def go_on_after_wait(self, thread: SimThread, result: Any = None) -> None:
         """A thread that blocked or spun has what it waited for, and a CPU."""
         self._simulation.log(thread, LOG_RESUME, NO_OBJECT, 0)
-        self.go_on(thread)
+        self.go_on(thread, result)
 
     def device_done(self, request: Request) -> None:
         """The device has completed a request."""
-        self._simulation.log(request.thread, LOG_DEVICE_DONE, NO_OBJECT, request.length)
-        self._scheduler.interrupt(request.thread)
+        self._simulation.log(request.thread, LOG_DEVICE_DONE, NO_OBJECT, request.length, line=request.line)
+        if request.target is None:
+            self._scheduler.interrupt(request.thread)
+        else:
+            request.target.tell(request)
 
     # Locks
 
@@ -198,6 +213,49 @@ class Interpreter:
         self._scheduler.run_after(thread, delay_ns)
         return WAITS
 
+    # Queues, spaces and block maps
+
+    def _put(self, thread: SimThread, primitive: Primitive, item: Any) -> None:
+        queue: WaitedQueue = primitive.state
+        queue.put(thread, item)
+
+    def _get(self, thread: SimThread, primitive: Primitive, _: int) -> Any:
+        queue: WaitedQueue = primitive.state
+        self._check_may_sleep(thread, queue.name)
+        return queue.get(thread)
+
+    def _take(self, thread: SimThread, primitive: Primitive, units: int) -> Any:
+        space: WaitedSpace = primitive.state
+        if not 1 <= units <= space.capacity:
+            raise self._simulation.error(BadValue, messages.BAD_UNITS, thread, space.name)
+        self._check_may_sleep(thread, space.name)
+        return space.take(thread, units)
+
+    def _give(self, thread: SimThread, primitive: Primitive, units: int) -> None:
+        space: WaitedSpace = primitive.state
+        if units < 1:
+            raise self._simulation.error(BadValue, messages.BAD_UNITS, thread, space.name)
+        if space.free + units > space.capacity:
+            raise self._simulation.error(BadValue, messages.TOO_MUCH_GIVEN, thread, space.name)
+        space.give(thread, units)
+
+    def _lookup(self, thread: SimThread, primitive: Primitive, extent: tuple[int, int]) -> tuple[int, int]:
+        states: BlockStates = primitive.state
+        block, count = extent
+        if block < 0 or count < 1:
+            raise self._simulation.error(BadValue, messages.BAD_BLOCKS, thread, states.name)
+        state, run = states.lookup(block, count)
+        self._simulation.log(thread, OPCODES["LOOKUP"], states.number, wrapped(run * 4 + state))
+        return state, run
+
+    def _fill(self, thread: SimThread, primitive: Primitive, extent: tuple[int, int, int]) -> None:
+        states: BlockStates = primitive.state
+        block, count, state = extent
+        if block < 0 or count < 1 or block + count > states.blocks or not 0 <= state <= LAST_STATE:
+            raise self._simulation.error(BadValue, messages.BAD_BLOCKS, thread, states.name)
+        self._simulation.log(thread, OPCODES["FILL"], states.number, count * 4 + state)
+        states.fill(block, count, state)
+
     # Time
 
     def _cpu(self, thread: SimThread, _: None, duration_ns: int) -> Any:
@@ -230,17 +288,34 @@ class Interpreter:
 
     def _transfer(self, name: str, thread: SimThread, _: None, extent: tuple[int, int]) -> Any:
         offset, length = extent
-        if self.device is None:
-            raise self._simulation.error(BadValue, messages.NO_DEVICE, thread)
-        if offset < 0 or length <= 0:
-            raise self._simulation.error(BadValue, messages.BAD_RANGE, thread)
+        device = self._check_transfer(thread, offset, length)
         self._check_may_sleep(thread)
         self._simulation.log(thread, OPCODES[name], NO_OBJECT, length)
-        thread.then = self.go_on_after_wait
         self._scheduler.submits(thread)
-        self.device.submit(Request(thread, name == "WRITE", offset, length))
+        polled_ns = device.poll_write(length) if name == "WRITE" else None
+        if polled_ns is not None:
+            if polled_ns == 0:
+                self._simulation.log(thread, LOG_DEVICE_DONE, NO_OBJECT, length)
+                return None
+            thread.then = partial(self._has_polled, length=length)
+            self._scheduler.run_after(thread, polled_ns)
+            return WAITS
+        thread.then = self.go_on_after_wait
+        device.submit(Request(thread, thread.line, name == "WRITE", offset, length))
         self._scheduler.block(thread, self._statistics.device)
         return WAITS
+
+    def _has_polled(self, thread: SimThread, length: int) -> None:
+        self._simulation.log(thread, LOG_DEVICE_DONE, NO_OBJECT, length)
+        self.go_on(thread)
+
+    def _submit(self, name: str, thread: SimThread, primitive: Primitive, operands: tuple[int, int, Any]) -> None:
+        target: Target = primitive.state
+        offset, length, tag = operands
+        device = self._check_transfer(thread, offset, length, target.name)
+        self._simulation.log(thread, OPCODES[name], target.number, length)
+        self._scheduler.submits(thread)
+        device.submit(Request(thread, thread.line, name == "SUBMITW", offset, length, target, tag))
 
     # Chance
 
@@ -264,9 +339,13 @@ class Interpreter:
         self._simulation.log(thread, OPCODES["BEGIN"], NO_OBJECT, 0)
         self._statistics.begin_io(thread, self._simulation.now)
 
-    def _complete(self, thread: SimThread, *_: Any) -> None:
+    def _submitted(self, thread: SimThread, *_: Any) -> None:
+        self._simulation.log(thread, OPCODES["SUBMITTED"], NO_OBJECT, 0)
+        thread.submits_io = False
+
+    def _complete(self, thread: SimThread, _: None, since: int) -> None:
         self._simulation.log(thread, OPCODES["COMPLETE"], NO_OBJECT, 0)
-        if self._statistics.complete_io(thread, self._simulation.now):
+        if self._statistics.complete_io(thread, since, self._simulation.now):
             raise Finished
 
     def _end(self, thread: SimThread) -> None:
@@ -293,11 +372,23 @@ class Interpreter:
         if duration_ns < 0:
             raise self._simulation.error(BadValue, messages.BAD_TIME, thread)
 
+    def _check_transfer(self, thread: SimThread, offset: int, length: int, name: str = "") -> StorageDevice:
+        if self.device is None:
+            raise self._simulation.error(BadValue, messages.NO_DEVICE, thread, name)
+        if offset < 0 or length <= 0:
+            raise self._simulation.error(BadValue, messages.BAD_RANGE, thread, name)
+        return self.device
+
     def _protocol_fault(self, thread: SimThread, fault: Exception) -> RunError:
         kind, detail = next(entry for cause, entry in PROTOCOL_FAULTS.items() if isinstance(fault, cause))
         if isinstance(fault, AssertionError) and fault.args:
             detail = str(fault.args[0])
         return self._simulation.error(kind, detail, thread, line=_protocol_line(fault.__traceback__))
+
+
+def wrapped(value: int) -> int:
+    """The value modulo 2**64, for a row of the log: beyond its last block a map has runs as long as one asks for."""
+    return ((value + 2**63) & MASK) - 2**63
 
 
 def _protocol_line(trace: TracebackType | None) -> int:

@@ -13,16 +13,20 @@ import numpy as np
 from fssim.engine import messages
 from fssim.engine.objects import NamedPrimitive, Objects, walk
 from fssim.engine.programs import compile_programs
+from fssim.engine.reference.block_maps import BlockStates
 from fssim.engine.reference.counters import WaitedCounter
 from fssim.engine.reference.devices import Completion, SimpleStorage, StorageDevice
 from fssim.engine.reference.effects import Interpreter
 from fssim.engine.reference.flash import FlashStorage
 from fssim.engine.reference.locks import FifoMutex, FifoRWLock, Lock, SpinLock
+from fssim.engine.reference.queues import WaitedQueue
 from fssim.engine.reference.scheduler import Scheduler
 from fssim.engine.reference.simulation import Finished, Simulation
+from fssim.engine.reference.spaces import WaitedSpace
 from fssim.engine.reference.spinning import BargingMutex, SpinningRWLock
 from fssim.engine.reference.statistics import Statistics
 from fssim.engine.reference.thread import SimThread, State
+from fssim.engine.reference.waited import Waited
 from fssim.errors import Deadlock, RunError
 from fssim.machine.device import Device, SimpleDevice
 from fssim.machine.host import Host
@@ -78,6 +82,7 @@ class _Run:
             in_flight_ns=statistics.in_flight_ns(now),
             batch_end_ns=np.array(statistics.batch_ends, dtype=np.int64),
             time_by_category_ns=statistics.time_by_category_ns(),
+            sleeps_in_submission=statistics.sleeps_in_submission(),
             locks=statistics.lock_uses(),
             busy_ns=statistics.busy_ns(now),
             final=tuple((integer.name, integer.read()) for integer in self.objects.integers),
@@ -97,13 +102,21 @@ class _Run:
             return error
         return self._deadlock() if self.interpreter.has_unfinished_threads and not reached_limit else None
 
-    def _make_primitive(self, named: NamedPrimitive) -> Lock | WaitedCounter:
+    def _make_primitive(self, named: NamedPrimitive) -> Lock | Waited | BlockStates:
+        primitive = named.value
+        if isinstance(primitive, language.BlockMap):
+            return BlockStates(named, primitive)
         uses = self.statistics.uses[named.class_index]
-        goes_on = self.interpreter.go_on_after_wait
-        if isinstance(named.value, language.Counter):
-            return WaitedCounter(named, uses[0].waiting, self.scheduler, goes_on)
+        without_mode = (named, uses[0].waiting, self.scheduler, self.interpreter.go_on_after_wait)
+        if isinstance(primitive, language.Counter):
+            return WaitedCounter(*without_mode)
+        if isinstance(primitive, language.Queue):
+            return WaitedQueue(primitive.items, *without_mode)
+        if isinstance(primitive, language.Space):
+            return WaitedSpace(primitive.capacity, *without_mode)
         by_mode = {language.SHARED: uses[0], language.EXCLUSIVE: uses[1]}
-        return lock_kind(named.value, self.system.host)(named, by_mode, self.scheduler, goes_on)
+        kind = lock_kind(primitive, self.system.host)
+        return kind(named, by_mode, self.scheduler, self.interpreter.go_on_after_wait)
 
     def _deadlock(self) -> Deadlock:
         stuck = [thread for thread in self.threads if thread.state is not State.ENDED]
@@ -153,7 +166,7 @@ def _own_copy(threads: Sequence[Thread]) -> list[Thread]:
 
 
 def _make_thread(number: int, thread: Thread, system: System) -> SimThread:
-    program = thread.protocol.native(constants=system.constants, path_ns=system.host.path_ns, ghosts=system.ghosts)
+    program = thread.protocol.native(constants=system.overrides, path_ns=system.host.path_ns, ghosts=system.ghosts)
     generator = program(*thread.arguments)
     assert isinstance(generator, GeneratorType)
     return SimThread(number, thread.daemon, generator, system.seed)

@@ -121,18 +121,26 @@ class WriteCache:
 
     def __init__(self, parameters: FlashDevice) -> None:
         self.draining = Reservations()
-        self._ps_per_byte = parameters.drain_ps_per_byte
+        self._parameters = parameters
         self._capacity_ns = parameters.write_cache_bytes * parameters.drain_ps_per_byte // 1000
         self._last_admission = 0
 
     def admit(self, now: int, size_bytes: int) -> int:
         """Return when a write is admitted, and fill the cache with it."""
-        drain_ns = transfer_ns(size_bytes, self._ps_per_byte)
+        drain_ns = self._drain_ns(size_bytes)
         # What the cache holds is measured in time to drain; a write larger than the cache waits until it is empty.
         has_room_at = self.draining.free_at - max(self._capacity_ns - drain_ns, 0)
         self._last_admission = max(now, self._last_admission, has_room_at)
         self.draining.book(now, drain_ns)
         return self._last_admission
+
+    def _drain_ns(self, size_bytes: int) -> int:
+        """How long a write takes to drain: its bytes but for those that came with the command, and its segments."""
+        parameters = self._parameters
+        drain_ns = transfer_ns(max(size_bytes - parameters.write_inline_bytes, 0), parameters.drain_ps_per_byte)
+        if parameters.write_segment_bytes:
+            drain_ns += (size_bytes - 1) // parameters.write_segment_bytes * parameters.write_segment_ns
+        return drain_ns
 
 
 class FlashStorage:
@@ -261,6 +269,14 @@ class FlashStorage:
         read.chunks_left -= 1
         if read.chunks_left == 0:
             self._bus.join(read)
+
+    def poll_write(self, size_bytes: int) -> int | None:
+        parameters, now = self._parameters, self._simulation.now
+        if not parameters.write_polled:
+            return None
+        admitted = self._cache.admit(now + parameters.command_ns, size_bytes)
+        duration_ns = transfer_ns(size_bytes, parameters.write_bus_ps_per_byte)
+        return self._write_bus.book(admitted, duration_ns) + duration_ns + parameters.write_ns - now
 
     def _enter_write(self, request: Request) -> None:
         now = self._simulation.now

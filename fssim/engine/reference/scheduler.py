@@ -47,6 +47,7 @@ class Scheduler:
         """Take the thread from its CPU; `category` says what it spends its time on until it is woken."""
         self._stop_owning(thread)
         thread.state = State.BLOCKED
+        self.statistics.count_sleep(thread, category)
         self.statistics.enter(thread, category, self.simulation.now)
         self._give_up_cpu(thread)
 
@@ -62,13 +63,13 @@ class Scheduler:
         self.run_after(thread, self._host.spin_handoff_ns)
 
     def wake(self, thread: SimThread) -> None:
-        """Wake a thread that waits for a lock or counter: it will switch contexts before its next step."""
+        """Wake a thread that waits for another thread: it will switch contexts before its next step."""
         thread.must_switch = True
         self.statistics.enter(thread, self.statistics.wakeup, self.simulation.now)
-        self._ready_after(thread, self._host.wakeup_ns)
+        self._ready_after(thread, self._host.wakeup_ns + self._idle_exit_ns(thread.home))
 
     def interrupt(self, thread: SimThread) -> None:
-        """Wake a thread whose device I/O is done."""
+        """Wake a thread that waits for the device, which has done its I/O or told what it waits for."""
         self.statistics.enter(thread, self.statistics.wakeup, self.simulation.now)
         self._ready_after(thread, self._host.interrupt_ns + self._idle_exit_ns(thread.home))
 
@@ -100,6 +101,7 @@ class Scheduler:
     def preempt(self, thread: SimThread) -> None:
         """Send the thread to the tail of the ready queue, whose head gets its CPU."""
         self._stop_owning(thread)
+        self.statistics.count_sleep(thread, self.statistics.ready)
         self._join_ready_queue(thread)
         self._give_up_cpu(thread)
 

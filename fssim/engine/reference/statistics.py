@@ -1,4 +1,4 @@
-"""What is counted during a run (section 10): thread time by category, use of lock classes, I/Os, busy time.
+"""What is counted during a run (section 10): thread time and sleeps by category, use of lock classes, I/Os, busy time.
 
 Everything is counted from the start; when the warm-up is over it is all set to zero, and intervals that are open begin
 anew at that instant.
@@ -14,12 +14,15 @@ from fssim.system import LockUse
 
 
 class Category:
-    """A way in which threads spend time."""
+    """A way in which threads spend time.  `sleeps`: how often they began to while they submitted an I/O."""
 
-    __slots__ = ("total_ns",)
+    __slots__ = ("sleeps", "total_ns")
 
     def __init__(self) -> None:
-        self.total_ns = 0
+        self.reset()
+
+    def reset(self) -> None:
+        self.sleeps = self.total_ns = 0
 
 
 class Durations:
@@ -54,7 +57,8 @@ class Use:
         self.reset()
 
     def reset(self) -> None:
-        self.acquisitions = self.bounces = self.waiting.total_ns = 0
+        self.acquisitions = self.bounces = 0
+        self.waiting.reset()
         self.waits.reset()
         self.holds.reset()
 
@@ -136,7 +140,7 @@ class Statistics:
         self.resources: dict[str, tuple[Resource, int]] = {}
         self.batch_ends: list[int] = []
         self.latency_ns = 0
-        # Two a class, shared and exclusive; a counter uses the first.
+        # Two a class, shared and exclusive; what has no modes uses the first.
         self.uses = [(Use(), Use()) for _ in classes]
         self._classes = classes
         self._in_flight = Occupancy()
@@ -152,18 +156,26 @@ class Statistics:
         self._charge(thread, now)
         thread.category = category
 
-    def begin_io(self, thread: SimThread, now: int) -> None:
-        if thread.io_since < 0:
-            self._in_flight.change(now, +1)
-        thread.io_since = now
+    def count_sleep(self, thread: SimThread, category: Category) -> None:
+        """The thread blocks or is preempted, and is about to enter this category."""
+        category.sleeps += thread.submits_io
 
-    def complete_io(self, thread: SimThread, now: int) -> bool:
-        """Count an I/O; return True if it was the last one of the run's goal."""
-        latency = 0
-        if thread.io_since >= 0:
-            latency = now - thread.io_since
+    def begin_io(self, thread: SimThread, now: int) -> None:
+        self._in_flight.change(now, +1)
+        thread.io_since = now
+        thread.submits_io = True
+
+    def complete_io(self, thread: SimThread, since: int, now: int) -> bool:
+        """Count an I/O that began at `since`, or if that is negative when the thread's clock was started.
+
+        Return True if it was the last one of the run's goal.
+        """
+        thread.submits_io = False
+        if self._in_flight.level > 0:
             self._in_flight.change(now, -1)
-            thread.io_since = -1
+        if since < 0:
+            since, thread.io_since = thread.io_since, -1
+        latency = now - since if since >= 0 else 0
         self._completed += 1
         if self._window_start >= 0:
             self.latency_ns += latency
@@ -194,6 +206,9 @@ class Statistics:
     def time_by_category_ns(self) -> Mapping[str, int]:
         return time_by_category(self._classes, [category.total_ns for category in self._categories()])
 
+    def sleeps_in_submission(self) -> Mapping[str, int]:
+        return time_by_category(self._classes, [category.sleeps for category in self._categories()])
+
     def lock_uses(self) -> tuple[LockUse, ...]:
         return lock_uses(self._classes, [use.row() for uses in self.uses for use in uses])
 
@@ -221,7 +236,7 @@ class Statistics:
         for thread in self._threads:
             self._charge(thread, now)
         for category in self._categories():
-            category.total_ns = 0
+            category.reset()
         for shared, exclusive in self.uses:
             shared.reset()
             exclusive.reset()

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from fssim.engine import random
 
 if TYPE_CHECKING:
-    from fssim.engine.reference.counters import WaitedCounter
     from fssim.engine.reference.locks import Lock
     from fssim.engine.reference.scheduler import Cpu
     from fssim.engine.reference.statistics import Category
+    from fssim.engine.reference.waited import Waited
     from fssim.protocol.language import Effect
 
     Program = GeneratorType[Effect, Any, Any]
@@ -34,6 +34,8 @@ class SimThread:
 
     `then` is what the thread does when it next gets to run: continue its program, retry a lock, finish an operation.
     `held` lists its locks in order of acquisition, each with the mode and the instant since when.
+    `io_since`: when its clock was started that measures an I/O, or -1.  `submits_io`: it has begun an I/O whose
+    submission is not over.
     """
 
     __slots__ = (
@@ -52,6 +54,7 @@ class SimThread:
         "sleeps_until",
         "spinlocks",
         "state",
+        "submits_io",
         "then",
         "wait_mode",
         "wait_since",
@@ -69,13 +72,14 @@ class SimThread:
         self.on_cpu_since = 0
         self.held: dict[Lock, tuple[int, int]] = {}
         self.spinlocks = 0
-        self.waits_for: Lock | WaitedCounter | None = None
+        self.waits_for: Lock | Waited | None = None
         self.wait_mode = 0
         self.wait_since = 0
         self.category: Category | None = None
         self.category_since = 0
         self.sleeps_until = 0
         self.io_since = -1
+        self.submits_io = False
         self._seed = seed
         self._draws = 0
 
