@@ -68,11 +68,12 @@ INSTRUCTION = LINE + 1
     CHIPS_PER_CHANNEL, PAGE_BYTES, SCATTERED, ROTATION, COMMAND_NS, LOAD_NS, CHANNEL_COMMAND_NS, CHANNEL_PS,
     FAST_AFTER, FAST_PS, DECODE_PS, DECODE_LIMIT, BUS_PS, BUS_PACKET, WRITE_BUS_PS, CACHE_NS, DRAIN_PS, WRITE_NS,
     ADMITTED_AT, FREE_CHUNK, FREE_CHUNKS, CHUNKS_NEEDED, FREE_REQUEST, WRITE_POLLED, WRITE_INLINE,
+    WRITE_COMMAND,
     WRITE_SEGMENT, SEGMENT_NS,
     # items of queues
     FREE_NODE, FREE_NODES,
     CONTROLS,
-) = _numbers(80)  # fmt: skip
+) = _numbers(81)  # fmt: skip
 
 (
     PC, STEP, STATE, NEXT, TICKET, READY_NEXT, STACK, WAITS_FOR, MODE, REQUESTED, LISTED, WOKEN, HELD, ATOMIC, HOME,
@@ -1141,7 +1142,8 @@ def flash_read(a, now, request):
 @inlined
 def write_end(control, resources, admitted, size):
     """Book the transfer of an admitted write; return when the write is complete."""
-    return book(resources, admitted, WRITE_BUS, picoseconds(size, control[WRITE_BUS_PS])) + control[WRITE_NS]
+    duration = control[WRITE_COMMAND] + picoseconds(size, control[WRITE_BUS_PS])
+    return book(resources, admitted, WRITE_BUS, duration) + control[WRITE_NS]
 
 
 @inlined

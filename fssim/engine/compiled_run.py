@@ -233,6 +233,7 @@ class _Run:
                 c.DRAIN_PS: device.drain_ps_per_byte,
                 c.WRITE_NS: device.write_ns,
                 c.WRITE_POLLED: device.write_polled,
+                c.WRITE_COMMAND: device.write_command_ns,
                 c.WRITE_INLINE: device.write_inline_bytes,
                 c.WRITE_SEGMENT: device.write_segment_bytes,
                 c.SEGMENT_NS: device.write_segment_ns,

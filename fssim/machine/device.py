@@ -51,6 +51,7 @@ class FlashDevice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     decode_limit_bytes: Bytes = 2048
     bus_ps_per_byte: PicosecondsPerByte
     bus_packet_bytes: Bytes = 0
+    write_command_ns: Nanoseconds = 0
     write_bus_ps_per_byte: PicosecondsPerByte = 0
     write_cache_bytes: Bytes = 0
     drain_ps_per_byte: PicosecondsPerByte = 0

@@ -275,8 +275,12 @@ class FlashStorage:
         if not parameters.write_polled:
             return None
         admitted = self._cache.admit(now + parameters.command_ns, size_bytes)
-        duration_ns = transfer_ns(size_bytes, parameters.write_bus_ps_per_byte)
+        duration_ns = self._write_transfer_ns(size_bytes)
         return self._write_bus.book(admitted, duration_ns) + duration_ns + parameters.write_ns - now
+
+    def _write_transfer_ns(self, size_bytes: int) -> int:
+        parameters = self._parameters
+        return parameters.write_command_ns + transfer_ns(size_bytes, parameters.write_bus_ps_per_byte)
 
     def _enter_write(self, request: Request) -> None:
         now = self._simulation.now
@@ -291,7 +295,7 @@ class FlashStorage:
 
     def _transfer_write(self, request: Request) -> None:
         now = self._simulation.now
-        duration_ns = transfer_ns(request.length, self._parameters.write_bus_ps_per_byte)
+        duration_ns = self._write_transfer_ns(request.length)
         end = self._write_bus.book(now, duration_ns) + duration_ns
         self._simulation.schedule(end + self._parameters.write_ns - now, self._write_is_over, request)
 
