@@ -32,7 +32,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     filesystems.cache_clear()
     yield tmp_path
     filesystems.cache_clear()
-    sys.modules.pop("fssim_models_filesystems_mine", None)
 
 
 @pytest.mark.parametrize(
@@ -76,3 +75,59 @@ def test_a_file_that_was_corrected_is_loaded_again(folder: Path) -> None:
         filesystems()
     (folder / "mine.py").write_text("FILESYSTEMS = {}\n")
     assert filesystems() == {}
+
+
+READS_WITH = """\
+from fssim.filesystem import File, Filesystem
+from fssim.protocol import IO, cpu, protocol
+
+{import_}
+
+class Inode(File):
+    pass
+
+@protocol
+def read(io: IO, inode: Inode):
+    yield cpu(DELAY_NS)
+
+FILESYSTEMS = {{name: Filesystem(name, "", "made up", Inode, read) for name in ["{name}"]}}
+"""
+
+
+def test_a_file_that_begins_with_an_underscore_is_no_filesystem_but_others_import_it(folder: Path) -> None:
+    """It needs no FILESYSTEMS, and what two files import from it is one thing."""
+    (folder / "_shared.py").write_text("DELAY_NS = 7\nclass Marker:\n    pass\n")
+    for name in ("mine", "yours"):
+        text = READS_WITH.format(import_="from ._shared import DELAY_NS, Marker", name=name)
+        (folder / f"{name}.py").write_text(text)
+    assert filesystems().keys() == {"mine", "yours"}
+    modules = [sys.modules[f"fssim_models.filesystems.{name}"] for name in ("mine", "yours")]
+    assert modules[0].Marker is modules[1].Marker
+    assert filesystems()["mine"].read.__module__ == "fssim_models.filesystems.mine"
+
+
+def test_a_mistake_in_a_file_that_others_import_has_its_own_place(folder: Path) -> None:
+    (folder / "_shared.py").write_text("x = 1\n\ny = x / 0\n")
+    (folder / "mine.py").write_text(READS_WITH.format(import_="from ._shared import y as DELAY_NS", name="mine"))
+    with pytest.raises(UserError) as caught:
+        filesystems()
+    assert str(caught.value) == f"{folder / '_shared.py'}:3: ZeroDivisionError: division by zero"
+
+
+def test_a_name_stands_for_one_filesystem(folder: Path) -> None:
+    for file in ("mine", "yours"):
+        (folder / f"{file}.py").write_text(READS_WITH.format(import_="DELAY_NS = 1", name="same"))
+    with pytest.raises(UserError, match=r"yours\.py: same: a name must be that of its Filesystem, and stand for"):
+        filesystems()
+
+
+def test_a_folder_that_was_changed_for_another_is_loaded_from_there(folder: Path) -> None:
+    """And after that the package's own versions are found again."""
+    (folder / "mine.py").write_text(READS_WITH.format(import_="DELAY_NS = 1", name="mine"))
+    assert filesystems().keys() == {"mine"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resources, "models", lambda kind: Path(resources.__file__).parents[1] / "models" / kind)
+        filesystems.cache_clear()
+        assert "xfs-2.6.39" in filesystems()
+    filesystems.cache_clear()
+    assert filesystems().keys() == {"mine"}

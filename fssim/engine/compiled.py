@@ -155,9 +155,10 @@ HALF = np.int64(1 << 31)
 (
     GOING_ON, OUT_OF_FUEL, LOG_FULL, HELD_FULL, CHUNKS_FULL, REQUESTS_FULL, NODES_FULL,
     FINISHED, DEADLOCK, NO_PROGRESS, STEP_LIMIT, BAD_MODE, RECURSIVE_ACQUIRE, NOT_HELD, DOUBLE_RELEASE, DEMOTE_NOT_HELD,
-    HELD_AT_EXIT, SLEEP_IN_ATOMIC, COUNTER_BELOW_ZERO, BAD_TIME, BAD_RANGE, DEVICE_MISSING, BAD_UNITS, TOO_MUCH_GIVEN,
-    BAD_BLOCKS, BAD_CHOICE, BAD_MEAN, DIVISION_BY_ZERO, BAD_INDEX, BAD_SHIFT, OVERFLOW, ASSERTION_FAILED,
-) = _numbers(32)  # fmt: skip
+    HELD_AT_EXIT, SLEEP_IN_ATOMIC, COUNTER_BELOW_ZERO, BAD_TIME, BAD_SINCE, BAD_RANGE, DEVICE_MISSING, BAD_UNITS,
+    TOO_MUCH_GIVEN, BAD_BLOCKS, BAD_CHOICE, BAD_MEAN, DIVISION_BY_ZERO, BAD_INDEX, BAD_SHIFT, OVERFLOW,
+    ASSERTION_FAILED,
+) = _numbers(33)  # fmt: skip
 FIRST_END = FINISHED
 
 # How a thread's turn ends.
@@ -1850,12 +1851,16 @@ def advance(a):
                 pc += INSTRUCTION
 
             elif op == COMPLETE:
+                begun = registers[base + code[pc + 1]]
+                if begun > now:
+                    failed_line = line
+                    status = BAD_SINCE
+                    break
                 note(a.control, a.log, now, thread, line, COMPLETE, NOTHING, ZERO)
                 completed = control[COMPLETED] + 1
                 control[COMPLETED] = completed
                 if a.resources[IN_FLIGHT, LEVEL] > 0:
                     level(a.resources, now, IN_FLIGHT, NOTHING)
-                begun = registers[base + code[pc + 1]]
                 if begun < 0:
                     begun = threads[thread, BEGUN]
                     threads[thread, BEGUN] = -1

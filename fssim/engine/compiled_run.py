@@ -57,6 +57,7 @@ FAILURES: dict[int, tuple[type[RunError], str]] = {
     c.SLEEP_IN_ATOMIC: (SleepInAtomic, messages.SLEEP_IN_ATOMIC),
     c.COUNTER_BELOW_ZERO: (BadValue, messages.COUNTER_BELOW_ZERO),
     c.BAD_TIME: (BadValue, messages.BAD_TIME),
+    c.BAD_SINCE: (BadValue, messages.BAD_SINCE),
     c.BAD_RANGE: (BadValue, messages.BAD_RANGE),
     c.DEVICE_MISSING: (BadValue, messages.NO_DEVICE),
     c.BAD_UNITS: (BadValue, messages.BAD_UNITS),

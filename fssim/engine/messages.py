@@ -16,6 +16,7 @@ HELD_AT_EXIT = "a thread ended while it held a lock"
 SLEEP_IN_ATOMIC = "a thread that holds a spinlock asked for something that may sleep"
 COUNTER_BELOW_ZERO = "a counter was decremented below zero"
 BAD_TIME = "a negative time"
+BAD_SINCE = "an I/O that began later than now"
 BAD_RANGE = "a device access with a negative offset or without length"
 NO_DEVICE = "a device access on a machine without a device"
 BAD_UNITS = "units that are not between 1 and the capacity of the space"
@@ -37,7 +38,8 @@ class Waiting:
     """A thread that can never go on.
 
     `lock`: name of what it waits for, "" if it waits for a CPU (all are taken by spinners).
-    `mode`: 1 shared, 2 exclusive, 0 for a counter, queue or space.  `holders`: thread and mode of those who hold the lock.
+    `mode`: 1 shared, 2 exclusive, 0 for a counter, queue or space.  `holders`: thread and mode of those who hold the
+    lock.
     """
 
     thread: int

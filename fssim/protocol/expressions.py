@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 from fssim.errors import nearest
 from fssim.protocol import language
-from fssim.protocol.emitter import MISSING, Emitter, Record, Value, waits
 from fssim.protocol.bytecode import PROPERTIES
+from fssim.protocol.emitter import MISSING, Emitter, Record, Value, waits
 from fssim.protocol.language import INTEGERS, Operation, Shared, element_class, item_of, primitive_of
 from fssim.protocol.subset import (
     BINARY,
@@ -346,10 +346,17 @@ class Expressions(Emitter):
         assert isinstance(to, ast.Attribute)
         if ("tag" in given) != (primitive is language.Queue):
             self.fail(call, "a Queue is told with a tag=..., the item that it gets; a Counter without")
-        pair = self._pair(call, [given["offset"], given["length"]])
-        owner = self.object_of(to)
-        self.field_kind(to, owner.kind)
-        tag = self._item(given["tag"], kind) if "tag" in given else Value(constant=0)
+        pair, _ = self.register(), self.register()
+        owner, tag = Value(), Value(constant=0)
+        for name, node in given.items():  # in the order of the text, which is Python's
+            if name == "to":
+                owner = self.object_of(to)
+                self.field_kind(to, owner.kind)
+            elif name == "tag":
+                tag = self._item(node, kind)
+                tag = tag if tag.stable else self.copy(tag)
+            else:
+                self.move(pair + (name == "length"), self.integer(node))
         self.emit(opcode, pair, self.use(owner), self.member(owner.kind, to.attr), self.use(tag))
         return ()
 
@@ -422,7 +429,8 @@ class Expressions(Emitter):
                 f"`{ast.unparse(call)}` is no effect; methods of locks, counters and queues, device, cpu, sleep are",
             )
         opcode, count, has_result = EFFECTS[found]
-        arguments = [Value(constant=DEFAULTS[found])] if found in DEFAULTS and not call.args else []
+        left_out = found in DEFAULTS and not call.args and not call.keywords
+        arguments = [Value(constant=DEFAULTS[found])] if left_out else []
         if not arguments:
             self.check_count(call, count)
             arguments = self._integers(call, call.args, count)

@@ -156,8 +156,10 @@ class Space(Primitive):
 
     __slots__ = ("capacity",)
 
-    def __init__(self, capacity: int = 0) -> None:
+    def __init__(self, capacity: int) -> None:
         super().__init__()
+        if isinstance(capacity, bool) or not isinstance(capacity, int) or not 1 <= capacity < 2**63:
+            raise ValueError(f"a Space has a capacity of 1 ... 2**63 - 1, not {capacity!r}")
         self.capacity = capacity
 
     @property
@@ -275,6 +277,8 @@ class Shared(metaclass=_DeclaredMeta):
                 value = values.pop(name)
             elif kind in INTEGERS:
                 value = 0
+            elif kind is Space:
+                raise TypeError(f"{type(self).__name__}.{name}: a Space must be given, {name}=Space(capacity)")
             elif (primitive := primitive_of(kind)) is not None:
                 value = primitive()
             else:
@@ -317,9 +321,9 @@ def _may_be_shared(kind: Any) -> bool:
     if getattr(kind, "__origin__", None) is Queue:
         kind = item_of(kind)
         return kind is int or (isinstance(kind, type) and issubclass(kind, Shared))
-    if kind is Queue:  # of what?
-        return False
     inner = kind if (element := element_class(kind)) is None else element
+    if inner is Queue:
+        return False
     return inner in INTEGERS or inner in PRIMITIVES or (isinstance(inner, type) and issubclass(inner, Shared))
 
 
@@ -400,7 +404,7 @@ def end_submission() -> Effect:
 
 
 def complete_io(since: int = -1) -> Effect:
-    """An I/O is complete and counts towards IOPS: the thread's own, or one that began at `since`."""
+    """An I/O is complete and counts towards IOPS: the thread's own, or one that began at `since`, now or before."""
     return ("COMPLETE", None, since)
 
 

@@ -32,6 +32,21 @@ class Mount(Shared):
     root: Inode
     position: int
 
+class Request(Shared):
+    number: int
+    next: Inode
+
+class Urgent(Request):
+    deadline: int
+
+class Ring(Shared):
+    slots: Queue[int]
+    requests: Queue[Request]
+    log: Space
+    extents: BlockMap
+    pending: Counter
+    latest: Request
+
 READ = Operation(IO, Inode)
 
 @protocol

@@ -344,6 +344,8 @@ class Interpreter:
         thread.submits_io = False
 
     def _complete(self, thread: SimThread, _: None, since: int) -> None:
+        if since > self._simulation.now:
+            raise self._simulation.error(BadValue, messages.BAD_SINCE, thread)
         self._simulation.log(thread, OPCODES["COMPLETE"], NO_OBJECT, 0)
         if self._statistics.complete_io(thread, since, self._simulation.now):
             raise Finished
