@@ -30,11 +30,22 @@ class FittedTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Parameter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A free parameter: its key in the machine profile, such as "device.page_load_ns", and where it may lie."""
+    """A free parameter: its key in the machine profile, such as "device.page_load_ns", and where it may lie.
+
+    `filesystems`, `patterns`: those whose cells can depend on it, if not all do; it saves their runs.
+    """
 
     name: str
     low: Annotated[float, Meta(gt=0)]
     high: Annotated[float, Meta(gt=0)]
+    filesystems: list[str] | None = None
+    patterns: list[str] | None = None
+
+    def affects(self, cell: Cell) -> bool:
+        """Can the cell depend on it?"""
+        return (self.filesystems is None or cell.filesystem in self.filesystems) and (
+            self.patterns is None or cell.key.pattern in self.patterns
+        )
 
 
 class Definition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fssim.calibrate.definition import Calibration, Cell
+from fssim.calibrate.definition import Calibration, Cell, Parameter
 from fssim.errors import RunError, UserError
 from fssim.experiment.cells import Task, length_of_run, simulate
 from fssim.experiment.runner import Workers
@@ -86,10 +86,16 @@ class Fitter:
             groups[cell.filesystem, cell.key.pattern, cell.key.block_size_bytes].append(number)
         self.groups = list(groups.values())
 
-    def residuals(self, candidates: Sequence[Sequence[float]], seed: int | None = None) -> list[np.ndarray]:
+    def residuals(
+        self,
+        candidates: Sequence[Sequence[float]],
+        seed: int | None = None,
+        wanted: Sequence[Parameter | None] | None = None,
+    ) -> list[np.ndarray]:
         """Return log(predicted / measured) by cell, for each candidate: its parameters' values.
 
-        The prediction is the mean of the logarithms of `replications` runs, with seeds from `seed` on.
+        The prediction is the mean of the logarithms of `replications` runs, with seeds from `seed` on.  `wanted`: for each
+        candidate the parameter on which the cells depend that are run; the others get 0.
         """
         import numpy as np
 
@@ -102,6 +108,7 @@ class Fitter:
             for c in range(len(candidates))
             for replication in range(replications)
             for group in self.groups
+            if wanted is None or self._depends(group, wanted[c])
         ]
         work = [
             (k, _Group(machines[c], tuple(self._task(machines[c], n, chosen) for n in group)))
@@ -130,6 +137,9 @@ class Fitter:
         weights: np.ndarray = self.cell_weights / (1.0 + (residual / scale) ** 2) ** 0.5
         return weights
 
+    def _depends(self, group: Sequence[int], parameter: Parameter | None) -> bool:
+        return parameter is None or parameter.affects(self.calibration.cells[group[0]])
+
     def _task(self, machine: Machine, number: int, seed: int) -> Task:
         cell: Cell = self.calibration.cells[number]
         run = self.calibration.definition.run
@@ -148,7 +158,7 @@ class Fitter:
                 point[k] = min(max(point[k] + sign * step, low[k]), high[k])
                 points.append(np.exp(point))
                 widths.append(point[k])
-        found = self.residuals(points, seed)
+        found = self.residuals(points, seed, [p for p in self.calibration.definition.parameters for _ in (-1, 1)])
         columns = [
             (found[2 * k + 1] - found[2 * k]) / (widths[2 * k + 1] - widths[2 * k]) for k in range(len(logarithms))
         ]

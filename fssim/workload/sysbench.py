@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 from fssim.errors import UserError, nearest
 from fssim.filesystem import Geometry
 from fssim.protocol import protocol
-from fssim.protocol.language import IO, Mutex, Operation, Shared, begin_io, choose, complete_io, cpu, path
+from fssim.protocol.language import IO, Mutex, Operation, Shared, begin_io, choose, complete_io, cpu, exponential, path
 from fssim.system import System, Thread
 from fssim.workload.files import Preparation, make_files
 
@@ -65,13 +65,23 @@ WRITE = Operation(IO, Inode)
 
 
 @protocol
+def think():
+    """What the program does between two requests; how long that takes varies."""
+    duration = yield exponential(path.sysbench_request)
+    yield cpu(duration)
+
+
+@protocol
 def sequential(files: FileSet):
     """One thread of `seqrd`, `seqwr` or `seqrewr`: until all files have been done once."""
-    file = files.next_file
-    while file < FILE_COUNT:
+    while True:
+        yield from think()
+        file = files.next_file
         offset = files.next_offset
+        if file == FILE_COUNT:
+            break
         io = IO(file=file, offset=offset, length=min(BLOCK_SIZE, FILE_SIZE - offset))
-        yield cpu(path.sysbench_request)
+        yield cpu(path.sysbench_copy)
         yield files.mutex.acquire()
         files.next_offset += min(BLOCK_SIZE, FILE_SIZE - files.next_offset)
         if files.next_offset == FILE_SIZE:
@@ -81,12 +91,12 @@ def sequential(files: FileSet):
         yield begin_io()
         yield from TRANSFER(io, files.inodes[file])
         yield complete_io()
-        file = files.next_file
 
 
 @protocol
 def choose_block():
     """Draw a block from all files; return its file, offset and length."""
+    yield from think()
     block = yield choose(FILE_COUNT * FILE_SIZE // BLOCK_SIZE)
     offset = block * BLOCK_SIZE % FILE_SIZE
     return block * BLOCK_SIZE // FILE_SIZE, offset, min(BLOCK_SIZE, FILE_SIZE - offset)
