@@ -1,53 +1,23 @@
-"""What the cells of an experiment say: ratios, comparison with measurements, where the time goes, claims."""
+"""What the cells of an experiment say: errors, what changes are worth, where the time goes, claims, unknowns."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fssim.errors import UserError
-from fssim.experiment.cells import CellResult
-from fssim.experiment.definition import DirectionClaim, ErrorClaim, Experiment, MeasuredReference
+from fssim.experiment.cells import CellResult, Cells
+from fssim.experiment.claims import ClaimResult, View, cells_of, judge
+from fssim.experiment.comparison import ChangeResult, Comparison, ErrorSummary, compare, compare_change, repeat_noise
+from fssim.experiment.definition import Unknown
+from fssim.experiment.loading import Experiment
 from fssim.experiment.runner import Outcome
-from fssim.experiment.tables import Key, Table
-from fssim.profile import load_machine
-from fssim.statistics import Interval, ratio_interval
+from fssim.experiment.tables import Key
+from fssim.profile import Machine, load_machine
 
-
-@dataclass(frozen=True)
-class ErrorSummary:
-    """Median, 90th percentile and maximum of absolute errors in per cent over so many cells."""
-
-    median: float
-    p90: float
-    max: float
-    cells: int
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Predicted against measured IOPS of one table and pattern.
-
-    `role`: that of the reference, or "comparison" if the machine is not the experiment's own: nothing is known about
-    what such a machine was fitted to.  `error_percent`: by cell, positive where the prediction is too high.
-    `trivial`: the errors of the trivial rule in the same cells, None if the table is the rule's own.
-    """
-
-    filesystem: str
-    pattern: str
-    reference: MeasuredReference
-    role: str
-    measured: Table
-    predicted: Table
-    error_percent: Mapping[Key, float]
-    summary: ErrorSummary
-    trivial: ErrorSummary | None
-
-    @property
-    def is_calibration(self) -> bool:
-        """Whether the machine was fitted to the table."""
-        return self.role == "calibration"
+NOTICEABLE = 0.05  # part of a prediction; a smaller difference between alternatives is not worth a line
 
 
 @dataclass(frozen=True)
@@ -58,7 +28,7 @@ class Breakdown:
     busy, largest first.  `binding`: what limits IOPS, in words.
     """
 
-    filesystem: str
+    label: str
     key: Key
     latency_ns: float
     per_io_ns: Mapping[str, float]
@@ -67,12 +37,20 @@ class Breakdown:
 
 
 @dataclass(frozen=True)
-class ClaimResult:
-    """A claim, what came out, and whether it holds; `holds` is None if the cells it is about were not run."""
+class UnknownResult:
+    """What something unknown is worth.
 
-    text: str
-    found: str
-    holds: bool | None
+    `names`: what is assumed, then the alternatives.  `cells`: IOPS of the cells with a noticeable difference, in the
+    order of `names` (None: not run), the largest difference first; `concerned`: of so many cells.  `claims`: those
+    that depend on it.  `verdict`: what the measured figures say about it, and what would say more.
+    """
+
+    unknown: Unknown
+    names: tuple[str, ...]
+    cells: Mapping[tuple[str, Key], tuple[float | None, ...]]
+    concerned: int
+    claims: tuple[ClaimResult, ...]
+    verdict: str
 
 
 @dataclass(frozen=True)
@@ -82,129 +60,135 @@ class Findings:
     `claims_not_judged`: why there are no claims, though the experiment states some; "" if they are judged.
     """
 
-    ratios: Mapping[Key, Interval]
-    measured_ratios: Mapping[Key, float]
+    changes: tuple[ChangeResult, ...]
     comparisons: tuple[Comparison, ...]
     noise: Mapping[str, ErrorSummary]
     breakdowns: tuple[Breakdown, ...]
     claims: tuple[ClaimResult, ...]
+    unknowns: tuple[UnknownResult, ...]
     claims_not_judged: str = ""
 
 
-def analyse(experiment: Experiment, outcome: Outcome, cell: Key) -> Findings:
-    """Draw all conclusions from finished cells; missing cells (after Ctrl-C) are left out."""
+def analyse(experiment: Experiment, outcome: Outcome, cell: Key | None) -> Findings:
+    """Draw all conclusions from finished cells; missing cells (after Ctrl-C) are left out.
+
+    `cell`: the cell of the grid that is taken apart; of cases, all are.
+    """
     own = has_own_machine(experiment)
-    comparisons = tuple(_comparisons(experiment, outcome, own))
-    ratios, measured_ratios = _ratios(experiment, outcome)
+    view = _view(experiment, outcome.cells, own)
+    claims = tuple(_claims(experiment, outcome, view)) if own else ()
     return Findings(
-        ratios=ratios,
-        measured_ratios=measured_ratios,
-        comparisons=comparisons,
-        noise=_noise(experiment),
+        changes=view.changes,
+        comparisons=view.comparisons,
+        noise=repeat_noise(experiment),
         breakdowns=tuple(
-            breakdown(outcome.cells[variant.filesystem, cell])
-            for variant in experiment.definition.variants
-            if (variant.filesystem, cell) in outcome.cells
+            breakdown(outcome.cells[each.label, each.key])
+            for each in experiment.cells
+            if (each.label, each.key) in outcome.cells and (cell is None or each.key == cell)
         ),
-        claims=tuple(_claims(experiment, comparisons, ratios, measured_ratios)) if own else (),
+        claims=claims,
+        unknowns=tuple(_unknown(experiment, outcome, unknown, claims) for unknown in experiment.definition.unknowns),
         claims_not_judged=_why_not_judged(experiment) if not own and experiment.definition.claims else "",
     )
 
 
+def _view(experiment: Experiment, cells: Cells, own: bool) -> View:
+    return View(
+        cells,
+        tuple(compare(experiment, cells, own)),
+        tuple(compare_change(experiment, change, cells) for change in experiment.definition.changes),
+    )
+
+
 def has_own_machine(experiment: Experiment) -> bool:
-    """Whether the machine has the host and the device of the one that the experiment names."""
+    """Whether the machines have the host and the device of those that the experiment names."""
+    path = Path(experiment.file)
     try:
-        own = load_machine(experiment.definition.machine, Path(experiment.file))
+        named = [(load_machine(experiment.definition.machine, path), experiment.machine)]
+        for case in experiment.definition.cases:
+            if case.machine is not None and not case.overrides:
+                named.append((load_machine(case.machine, path), experiment.machines[case.name]))
     except UserError:  # a results.json whose machine is not on this computer
         return False
-    return (own.host, own.device) == (experiment.machine.host, experiment.machine.device)
+    return all(_same(own, used) for own, used in named)
+
+
+def _same(one: Machine, other: Machine) -> bool:
+    return (one.host, one.device) == (other.host, other.device)
 
 
 def _why_not_judged(experiment: Experiment) -> str:
     return f"not judged: they are about the machine {experiment.definition.machine}, and this is another one"
 
 
-def summarise(errors_percent: Iterable[float]) -> ErrorSummary:
-    """Summarise absolute errors; the 90th percentile interpolates linearly between order statistics."""
-    import numpy as np
+def _claims(experiment: Experiment, outcome: Outcome, view: View) -> Iterable[ClaimResult]:
+    views = {name: _view(experiment, outcome.with_alternative(name), True) for name in outcome.alternatives}
+    for claim in experiment.definition.claims:
+        names = set(cells_of(experiment, claim))
+        yield dataclasses.replace(
+            judge(experiment, claim, view),
+            alternatives={
+                name: judge(experiment, claim, other)
+                for name, other in views.items()
+                if not names.isdisjoint(outcome.alternatives[name])
+            },
+        )
 
-    absolute = np.abs(np.fromiter(errors_percent, dtype=float))
-    return ErrorSummary(
-        float(np.median(absolute)), float(np.percentile(absolute, 90)), float(absolute.max()), len(absolute)
+
+def _unknown(
+    experiment: Experiment, outcome: Outcome, unknown: Unknown, claims: Sequence[ClaimResult]
+) -> UnknownResult:
+    others = [alternative.name for alternative in unknown.alternatives]
+    results = [outcome.cells, *(outcome.alternatives.get(name, {}) for name in others)]
+    concerned = [name for name in outcome.cells if any(name in other for other in results[1:])]
+    rates = {name: tuple(cells[name].iops.value if name in cells else None for cells in results) for name in concerned}
+    moved = {name: _spread(values) for name, values in rates.items()}
+    noticeable = sorted((name for name in concerned if moved[name] > NOTICEABLE), key=lambda name: -moved[name])
+    touched = tuple(claim for claim in claims if _differs(claim, others))
+    return UnknownResult(
+        unknown=unknown,
+        names=(unknown.as_is, *others),
+        cells={name: rates[name] for name in noticeable},
+        concerned=len(concerned),
+        claims=touched,
+        verdict=_verdict(unknown, touched, others),
     )
 
 
-def _comparisons(experiment: Experiment, outcome: Outcome, own_machine: bool) -> Iterable[Comparison]:
-    for reference in experiment.references:
-        filesystem = reference.reference.filesystem
-        for pattern in experiment.definition.grid.patterns:
-            measured = {
-                key: iops
-                for key, iops in reference.table.items()
-                if key.pattern == pattern and (filesystem, key) in outcome.cells
-            }
-            if not measured:
-                continue
-            predicted = {key: outcome.cells[filesystem, key].iops.value for key in measured}
-            errors = {key: (predicted[key] / measured[key] - 1) * 100 for key in measured}
-            yield Comparison(
-                filesystem=filesystem,
-                pattern=pattern,
-                reference=reference,
-                role=reference.reference.role if own_machine else "comparison",
-                measured=measured,
-                predicted=predicted,
-                error_percent=errors,
-                summary=summarise(errors.values()),
-                trivial=_trivial(experiment, reference, measured),
-            )
+def _spread(values: Sequence[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return max(known) / min(known) - 1
 
 
-def _trivial(experiment: Experiment, reference: MeasuredReference, measured: Table) -> ErrorSummary | None:
-    definition, rule = experiment.definition, experiment.trivial_rule
-    if rule is None or definition.trivial_rule is None or reference.reference.file == definition.trivial_rule.file:
-        return None
-    errors = [(rule[key] / iops - 1) * 100 for key, iops in measured.items() if key in rule]
-    return summarise(errors) if errors else None
+def _differs(claim: ClaimResult, others: Sequence[str]) -> bool:
+    return any(name in claim.alternatives and claim.alternatives[name].found != claim.found for name in others)
 
 
-def _noise(experiment: Experiment) -> dict[str, ErrorSummary]:
-    """Differences between two measurements of the same thing, by pattern, over the cells of the grid."""
-    if experiment.noise is None:
-        return {}
-    first, second = experiment.noise
-    grid = experiment.definition.grid
-    found: dict[str, ErrorSummary] = {}
-    for pattern in grid.patterns:
-        differences = [
-            (second[key] / iops - 1) * 100
-            for key, iops in first.items()
-            if key in second
-            and key.pattern == pattern
-            and key.block_size_bytes in grid.block_sizes_bytes
-            and key.threads in grid.threads
+def _verdict(unknown: Unknown, claims: Sequence[ClaimResult], others: Sequence[str]) -> str:
+    """Say which alternatives the claims tell apart: those that they judge differently."""
+    held: dict[str, tuple[bool | None, ...]] = {unknown.as_is: tuple(claim.holds for claim in claims)}
+    for name in others:
+        held[name] = tuple(
+            claim.alternatives[name].holds if name in claim.alternatives else claim.holds for claim in claims
+        )
+    groups: dict[tuple[bool | None, ...], list[str]] = {}
+    for name, verdicts in held.items():
+        groups.setdefault(verdicts, []).append(name)
+    parts = []
+    if not claims:
+        parts.append("no measured figure depends on it")
+    else:
+        parts += [
+            f"the measured figures cannot tell apart {_list(names)}" for names in groups.values() if len(names) > 1
         ]
-        if differences:
-            found[pattern] = summarise(differences)
-    return found
+        if len(groups) > 1:
+            held_with = (f"{sum(map(bool, verdicts))} hold with {_list(names)}" for verdicts, names in groups.items())
+            parts.append(f"of the {len(claims)} claims that depend on it {', '.join(held_with)}")
+    return "; ".join(parts) + f". What would tell: {unknown.measurement}"
 
 
-def _ratios(experiment: Experiment, outcome: Outcome) -> tuple[dict[Key, Interval], dict[Key, float]]:
-    """Predicted and measured IOPS of "after" over "before", by cell."""
-    before, after = experiment.variant("before"), experiment.variant("after")
-    if before is None or after is None:
-        return {}, {}
-    ratios = {
-        key: ratio_interval(result.durations_ns, outcome.cells[after, key].durations_ns)
-        for (filesystem, key), result in outcome.cells.items()
-        if filesystem == before and (after, key) in outcome.cells
-    }
-    tables = [
-        next((r.table for r in experiment.references if r.reference.filesystem == filesystem), {})
-        for filesystem in (before, after)
-    ]
-    measured = {key: tables[1][key] / tables[0][key] for key in ratios if key in tables[0] and key in tables[1]}
-    return ratios, measured
+def _list(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def breakdown(result: CellResult) -> Breakdown:
@@ -217,7 +201,7 @@ def breakdown(result: CellResult) -> Breakdown:
     }
     utilisation = dict(sorted(utilisation.items(), key=lambda item: -item[1]))
     return Breakdown(
-        filesystem=result.filesystem,
+        label=result.label,
         key=result.key,
         latency_ns=result.latency_ns,
         per_io_ns=per_io,
@@ -249,38 +233,3 @@ def _binding(per_io_ns: Mapping[str, float], utilisation: Mapping[str, float]) -
         beside = f"; {busiest} is {busy:.0%} busy" if busiest else ""
         return f"locks ({waited:.0%} of an I/O's time is waiting for them, most for {lock}{beside})"
     return f"nothing is full (busiest: {busiest}, {busy:.0%}); latency decides"
-
-
-def _claims(
-    experiment: Experiment,
-    comparisons: Sequence[Comparison],
-    ratios: Mapping[Key, Interval],
-    measured_ratios: Mapping[Key, float],
-) -> Iterable[ClaimResult]:
-    for claim in experiment.definition.claims:
-        if isinstance(claim, ErrorClaim):
-            yield _error_claim(claim, comparisons)
-        else:
-            yield _direction_claim(claim, ratios, measured_ratios)
-
-
-def _error_claim(claim: ErrorClaim, comparisons: Sequence[Comparison]) -> ClaimResult:
-    # Of several tables of one variant the first named is the one the claim is about.
-    about = next((c for c in comparisons if (c.filesystem, c.pattern) == (claim.filesystem, claim.pattern)), None)
-    role = about.role if about else "error"
-    text = f"{claim.filesystem} {claim.pattern}: {claim.statistic} {role} error at most {claim.at_most_percent:g} %"
-    if about is None:
-        return ClaimResult(text, "not run", None)
-    value = getattr(about.summary, claim.statistic)
-    return ClaimResult(text, f"{value:.2f} % over {about.summary.cells} cells", value <= claim.at_most_percent)
-
-
-def _direction_claim(
-    claim: DirectionClaim, ratios: Mapping[Key, Interval], measured_ratios: Mapping[Key, float]
-) -> ClaimResult:
-    text = f"{claim.pattern}: the change moves IOPS in the measured direction from {claim.from_threads} threads on"
-    cells = [key for key in measured_ratios if key.pattern == claim.pattern and key.threads >= claim.from_threads]
-    if not cells:
-        return ClaimResult(text, "not run", None)
-    right = sum((ratios[key].value > 1) == (measured_ratios[key] > 1) for key in cells)
-    return ClaimResult(text, f"right in {right} of {len(cells)} cells", right == len(cells))

@@ -3,52 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 from fssim.errors import FssimError
 from fssim.experiment.tables import Key
+from fssim.filesystem import Geometry
 from fssim.statistics import BATCHES, Interval, batch_durations_ns, check_littles_law, iops_interval
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from fssim.experiment.workloads import Workload
     from fssim.profile import Machine
     from fssim.system import LockUse, RunResult, System
-    from fssim.workload.sysbench import Sysbench
 
 
 MOST_EFFECTS_OF_A_START = 1_000_000
 MOST_EFFECTS_PER_IO = 1_000  # a read has some 30: one that needs more than this runs in circles
 
 
+Name = tuple[str, Key]
+"""What a cell is found by: its label, that is its filesystem in a grid and its own name as a case, and its key."""
+
+Cells = Mapping[Name, "CellResult"]
+
+
 @dataclass(frozen=True)
 class Task:
-    """A cell to run: which filesystem, which cell, on what, how long."""
+    """A cell to run: which filesystem, which cell, on what, how long.
+
+    `case`: its name, if it is no cell of a grid.  `alternative`: which value of something unknown it is run for; "":
+    what the machine and the filesystem assume.  `constants`: of the filesystem's protocols, that this changes.
+    """
 
     filesystem: str
     key: Key
     machine: Machine
-    workload: Sysbench
+    workload: Workload
     seed: int
     ios: int
     warmup_ios: int
     engine: str
+    volume: Geometry = field(default_factory=Geometry)
+    case: str = ""
+    alternative: str = ""
+    constants: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """What it is called in tables."""
+        return self.case or self.filesystem
 
     @property
     def name(self) -> str:
         """How messages call the cell."""
         pattern, block_size_bytes, threads = self.key
-        return f"{self.filesystem} {pattern} {block_size_bytes} B x {threads}"
+        where = self.case or f"{self.filesystem} {pattern} {block_size_bytes} B x {threads}"
+        return f"{where} ({self.alternative})" if self.alternative else where
 
 
 @dataclass(frozen=True)
 class CellResult:
     """What a cell's run gave.  `durations_ns`: of its batches; the other fields as in `RunResult`, of the window."""
 
+    label: str
     filesystem: str
     key: Key
+    alternative: str
     seed: int
     iops: Interval
     ios: int
@@ -65,6 +88,7 @@ class CellResult:
 class CellFailure:
     """A cell without a result: its run ended by an error, or completed no I/O, or contradicts itself."""
 
+    name: str
     filesystem: str
     key: Key
     seed: int
@@ -84,11 +108,13 @@ def run_cell(task: Task) -> CellResult | CellFailure:
         result = simulate(task)
         check_littles_law(result, task.key.threads, task.name)
     except FssimError as error:
-        return CellFailure(task.filesystem, task.key, task.seed, f"{type(error).__name__}: {error}")
+        return CellFailure(task.name, task.filesystem, task.key, task.seed, f"{type(error).__name__}: {error}")
     durations = batch_durations_ns(result)
     return CellResult(
+        label=task.label,
         filesystem=task.filesystem,
         key=task.key,
+        alternative=task.alternative,
         seed=task.seed,
         iops=iops_interval(durations, task.ios // BATCHES),
         ios=result.ios,
@@ -111,16 +137,12 @@ def simulate(task: Task, *, log: bool = False) -> RunResult:
 
 def system_of(task: Task, *, log: bool = False) -> System:
     """Return the system of a cell, with a limit on its effects, so that a protocol that runs in circles ends."""
+    from fssim.experiment.workloads import system_of_workload
     from fssim.filesystem import load_filesystem
-    from fssim.workload.sysbench import build_system
 
-    system = build_system(
+    system = system_of_workload(
+        task,
         load_filesystem(task.filesystem),
-        task.machine,
-        task.key.pattern,
-        task.key.block_size_bytes,
-        task.key.threads,
-        workload=task.workload,
         ios=task.ios,
         warmup_ios=task.warmup_ios,
         batch_ios=max(task.ios // BATCHES, 1),
@@ -128,7 +150,11 @@ def system_of(task: Task, *, log: bool = False) -> System:
         log=log,
     )
     ios = task.ios + task.warmup_ios + task.key.threads  # every thread may have one in flight at the end
-    return replace(system, max_effects=MOST_EFFECTS_OF_A_START + MOST_EFFECTS_PER_IO * ios)
+    return replace(
+        system,
+        version={**system.version, **task.constants},
+        max_effects=MOST_EFFECTS_OF_A_START + MOST_EFFECTS_PER_IO * ios,
+    )
 
 
 @cache

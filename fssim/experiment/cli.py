@@ -48,6 +48,8 @@ def _names(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
 @click.command(epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.argument("experiment", metavar="NAME|FILE.toml|results.json", required=False)
 @click.option("--list", "list_all", is_flag=True, help="List the experiments and their questions, and stop.")
+@click.option("--all", "run_them_all", is_flag=True, help="Run all experiments, each into a folder of its own.")
+@click.option("--claims", is_flag=True, help="Print the claims in one table, with what misses and why; write nothing.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the results.  [default: results/NAME]")
 @click.option(
     "--csv", "csv_file", type=click.Path(path_type=Path), help="Write the predicted matrices to this file too."
@@ -56,7 +58,7 @@ def _names(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the random numbers.")
 @click.option("--threads", type=Numbers("threads"), help="Only these numbers of threads, such as 1,16,128.")
 @click.option("--block-sizes", type=Numbers("block size", True), help="Only these block sizes, such as 512,4k,16k.")
-@click.option("--patterns", callback=_names, metavar="NAME,...", help="Only these patterns: seqrd, rndrd.")
+@click.option("--patterns", callback=_names, metavar="NAME,...", help="Only these patterns, such as seqrd,seqwr.")
 @click.option("--cell", metavar="PATTERN,BYTES,THREADS", help="The cell to take apart, such as seqrd,4k,16.")
 @click.option("--machine", metavar="NAME|FILE.toml", help="Predict for another machine.")
 @click.option(
@@ -71,19 +73,47 @@ def command(**options: Any) -> int:
     The summary comes first, then the tables behind it.  Figures, report.html, results.json and results.csv go to the
     output folder.
     """
-    if options.pop("list_all"):
+    list_all, run_them_all, claims = (options.pop(name) for name in ("list_all", "run_them_all", "claims"))
+    if list_all:
         from fssim.experiment.job import list_experiments
 
         list_experiments()
         return 0
-    if options["experiment"] is None:
-        raise click.UsageError("name an experiment; --list shows them")
-    from fssim.experiment.job import run_job
+    experiment = options.pop("experiment")
+    _check(experiment, run_them_all, claims, options)
+    from fssim.experiment import job
 
     try:
-        return run_job(**options)
+        if claims:
+            unused = ("out", "csv_file", "json_file", "cell")
+            chosen = {name: value for name, value in options.items() if name not in unused}
+            return job.run_claims(None if run_them_all else [experiment], **chosen)
+        return job.run_all(**options) if run_them_all else job.run_job(experiment, **options)
     except KeyboardInterrupt:
         raise Interrupted from None  # click would print an empty line
+
+
+def _check(experiment: str | None, run_them_all: bool, claims: bool, options: dict[str, Any]) -> None:
+    """Refuse options that do not go together."""
+    if run_them_all == (experiment is not None):
+        given = f"--all, or {experiment} alone" if experiment is not None else "an experiment, or --all"
+        raise click.UsageError(f"name {given}; --list shows them")
+    flags = {
+        "csv_file": "--csv",
+        "json_file": "--json",
+        "cell": "--cell",
+        "threads": "--threads",
+        "block_sizes": "--block-sizes",
+        "patterns": "--patterns",
+        "machine": "--machine",
+        "out": "--out",
+    }
+    of_one, of_files = list(flags)[:-1], ("csv_file", "json_file", "out", "cell")
+    for name, flag in flags.items():
+        if options[name] is not None and run_them_all and name in of_one:
+            raise click.UsageError(f"{flag} is about one experiment; name it instead of --all")
+        if options[name] is not None and claims and name in of_files:
+            raise click.UsageError(f"{flag} beside --claims, which prints one table and writes nothing")
 
 
 class Interrupted(Exception):

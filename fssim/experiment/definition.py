@@ -1,24 +1,31 @@
-"""An experiment as its TOML file states it: question, grid, variants, measured references and claims."""
+"""An experiment as its TOML file states it: question, cells, measured references, claims and what is not known.
+
+The cells are those of a grid (sysbench: every variant with every pattern, block size and number of threads) or cases,
+each with a workload of its own.  Every cell has a name, and claims, run lengths and unknowns refer to cells by it:
+"xfs-2.6.39 seqwr 4096 x 16" in a grid, a case's own name otherwise.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
-from fssim import profile, resources
-from fssim.errors import UserError, nearest
-from fssim.experiment.tables import Table, read_table
+from fssim.experiment.tables import Key
+from fssim.experiment.workloads import Workload
+from fssim.filesystem import Geometry
 from fssim.machine.host import Count
 from fssim.workload.sysbench import Sysbench
 
-Pattern = Literal["seqrd", "rndrd"]
+Pattern = Literal["seqrd", "rndrd", "seqwr", "rndwr", "rndrw", "seqrewr"]
+Role = Literal["calibration", "prediction"]
 BlockSize = Annotated[int, Meta(ge=512, multiple_of=512)]
 Ios = Annotated[int, Meta(ge=1, le=10**9)]
 Percent = Annotated[float, Meta(gt=0)]
+Name = Annotated[str, Meta(min_length=1)]
+Names = Annotated[list[str], Meta(min_length=1)]
+"""Names of cells, with the wildcards * and ?."""
 
 
 class Grid(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,13 +36,24 @@ class Grid(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     threads: Annotated[list[Count], Meta(min_length=1)]
 
 
+class RunLength(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Cells that run another number of I/Os than the rest."""
+
+    cells: Names
+    ios: Ios
+
+
 class Run(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How long a cell runs: `ios` in the window, but at least `ios_per_thread` of every thread, after a warm-up."""
+    """How long a cell runs: `ios` in the window, but at least `ios_per_thread` of every thread, after a warm-up.
+
+    `lengths`: the last rule whose names fit a cell decides.
+    """
 
     seed: Annotated[int, Meta(ge=0)] = 0
     ios: Ios = 2000
     ios_per_thread: Ios = 16
     warmup_fraction: Annotated[float, Meta(ge=0, le=10)] = 0.25
+    lengths: list[RunLength] = []
 
 
 class CellChoice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,10 +65,32 @@ class CellChoice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Variant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A filesystem version that is simulated.  The ratio is that of "after" over "before"."""
+    """A filesystem version that is simulated in every cell of the grid."""
 
     filesystem: str
-    role: Literal["before", "after", "context"] = "context"
+
+
+class Change(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What one change is worth: the ratio of IOPS of the variant after it over the variant before it."""
+
+    name: str
+    before: str
+    after: str
+
+
+class Case(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A cell of its own.
+
+    `machine`: if it is not the experiment's.  `overrides`: parameters of the machine by their dotted keys, such as
+    "device.page_load_ns".  `workload`: what it states is added to the experiment's workload of the same kind.
+    """
+
+    name: Name
+    filesystem: str
+    workload: Workload
+    machine: str | None = None
+    overrides: dict[str, int] = {}
+    volume: Geometry | None = None
 
 
 class Reference(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,7 +98,7 @@ class Reference(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     filesystem: str
     file: str
-    role: Literal["calibration", "prediction"]
+    role: Role
     source: str
     remark: str = ""
     optional: bool = False
@@ -79,19 +119,88 @@ class TrivialRule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class ErrorClaim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="error"):
-    """The absolute error over the cells of a reference is at most so large."""
+    """The absolute error over the cells of a reference is at most so large.  `reason`: why it is missed, if it is."""
 
     filesystem: str
     pattern: Pattern
     statistic: Literal["median", "p90", "max"]
     at_most_percent: Percent
+    reason: str = ""
 
 
 class DirectionClaim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="direction"):
-    """The change moves IOPS in the measured direction in every cell with at least so many threads."""
+    """A change moves IOPS in the measured direction in every cell with at least so many threads.
+
+    `change`: its name, if it is not the first one.
+    """
 
     pattern: Pattern
     from_threads: Count = 1
+    change: str = ""
+    reason: str = ""
+
+
+Quantity = Literal["iops", "mb_s", "device_busy", "cpu_per_byte"]
+
+
+class FigureClaim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="figure"):
+    """A figure that somebody measured: of one `cell`, or its ratio `over` that of another.
+
+    It is right if it lies within `tolerance_percent` of the measured one, or else between `at_least` and `at_most`.
+    `fact`: key of the figure in the experiment's file of facts, such as "mason_2016_nvme.overwrite[1]"; its number is
+    the measured one if `measured` does not give it.  `text`: how the claim is called.
+    """
+
+    cell: str
+    over: str = ""
+    quantity: Quantity = "iops"
+    fact: str = ""
+    measured: float | None = None
+    tolerance_percent: Percent | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    role: Role = "prediction"
+    text: str = ""
+    source: str = ""
+    reason: str = ""
+
+
+class FlatClaim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="flat"):
+    """The IOPS of the cells differ by at most so much: the largest is at most that much larger than the smallest."""
+
+    cells: Names
+    within_percent: Percent
+    fact: str = ""
+    role: Role = "prediction"
+    text: str = ""
+    source: str = ""
+    reason: str = ""
+
+
+Claim = ErrorClaim | DirectionClaim | FigureClaim | FlatClaim
+
+
+class Alternative(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Another value of what is not known: parameters of the machine, or constants of the filesystem's protocols."""
+
+    name: Name
+    overrides: dict[str, int] = {}
+    constants: dict[str, int] = {}
+
+
+class Unknown(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something that the measurements do not tell, so that predictions are made for several values of it.
+
+    `why`: why it is not known.  `measurement`: what would tell.  `as_is`: what the machine and the filesystem assume.
+    `cells`: those that depend on it.
+    """
+
+    name: Name
+    why: str
+    measurement: str
+    as_is: Name
+    alternatives: Annotated[list[Alternative], Meta(min_length=1)]
+    cells: Names = msgspec.field(default_factory=lambda: ["*"])
 
 
 class Definition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -99,122 +208,25 @@ class Definition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     question: str
     machine: str
-    workload: Sysbench = Sysbench()
-    grid: Grid
-    cell: CellChoice
-    variants: Annotated[list[Variant], Meta(min_length=1)]
+    workload: Workload = Sysbench()
+    volume: Geometry = Geometry()
+    grid: Grid | None = None
+    cell: CellChoice | None = None
+    variants: list[Variant] = []
+    changes: list[Change] = []
+    cases: list[Case] = []
     run: Run = Run()
     references: list[Reference] = []
     noise: Noise | None = None
     trivial_rule: TrivialRule | None = None
-    claims: list[ErrorClaim | DirectionClaim] = []
+    facts: str = ""
+    claims: list[Claim] = []
+    unknowns: list[Unknown] = []
 
 
-@dataclass(frozen=True)
-class MeasuredReference:
-    """A reference with its table."""
-
-    reference: Reference
-    table: Table
-
-    @property
-    def label(self) -> str:
-        """Short name for tables and figures."""
-        return Path(self.reference.file).stem
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """An experiment ready to run: the definition, the machine, and the measured tables it compares with."""
-
-    name: str
-    file: str
-    definition: Definition
-    machine: profile.Machine
-    references: tuple[MeasuredReference, ...]
-    noise: tuple[Table, Table] | None
-    trivial_rule: Table | None
-
-    def variant(self, role: str) -> str | None:
-        """Return the filesystem with this role, None if there is none."""
-        return next((variant.filesystem for variant in self.definition.variants if variant.role == role), None)
-
-
-def load_experiment(given: str, machine: str | None = None) -> Experiment:
-    """Return the experiment that a name of `experiments/`, a TOML file or an earlier run's `results.json` states.
-
-    `machine` overrides the machine.  Raises `UserError` for an unknown name, key, value, machine or filesystem, and for
-    a data file that is missing.
-    """
-    if given.endswith(".json"):
-        path = Path(given)
-        name, definition, recorded = _read_results(path)
-    else:
-        path = resources.find(given, resources.experiments(), "experiment")
-        name, definition, recorded = path.stem, profile.load(path, Definition), None
-    _check_names(definition, str(path))
-    noise = rule = None
-    if definition.noise is not None:
-        noise = (
-            read_table(resources.data_file(path, definition.noise.first)),
-            read_table(resources.data_file(path, definition.noise.second)),
-        )
-    if definition.trivial_rule is not None:
-        rule = read_table(resources.data_file(path, definition.trivial_rule.file))
-    if machine is not None or recorded is None:
-        recorded = profile.load_machine(machine) if machine else profile.load_machine(definition.machine, path)
-    return Experiment(
-        name=name,
-        file=str(path),
-        definition=definition,
-        machine=recorded,
-        references=tuple(_references(definition, path)),
-        noise=noise,
-        trivial_rule=rule,
-    )
-
-
-def _read_results(path: Path) -> tuple[str, Definition, profile.Machine]:
-    """Return name, definition and machine of the run that wrote a `results.json`."""
-    import json
-
-    try:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-        name, definition, machine = raw["experiment"], raw["definition"], raw["machine"]
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError):
-        raise UserError(f"{path}: not the results.json of an experiment") from None
-    file = str(path)
-    return name, profile.convert(definition, Definition, file), profile.convert_machine(machine, file)
-
-
-def _references(definition: Definition, path: Path) -> list[MeasuredReference]:
-    found = []
-    for reference in definition.references:
-        file = resources.data_file(path, reference.file)
-        if reference.optional and not file.exists():
-            continue
-        found.append(MeasuredReference(reference, read_table(file)))
-    return found
-
-
-def _check_names(definition: Definition, file: str) -> None:
-    from fssim.filesystem import filesystems
-
-    known = filesystems()
-    simulated = [variant.filesystem for variant in definition.variants]
-    for number, name in enumerate(simulated):
-        if name not in known:
-            raise UserError(f"{file}: variants[{number}].filesystem = {name!r} is not known{nearest(name, known)}")
-    for role in ("before", "after"):
-        if sum(variant.role == role for variant in definition.variants) > 1:
-            raise UserError(f"{file}: variants: only one may have role = {role!r}")
-    named = [(f"references[{n}]", reference.filesystem) for n, reference in enumerate(definition.references)]
-    named += [(f"claims[{n}]", c.filesystem) for n, c in enumerate(definition.claims) if isinstance(c, ErrorClaim)]
-    for key, name in named:
-        if name not in simulated:
-            raise UserError(f"{file}: {key}.filesystem = {name!r} is no variant{nearest(name, simulated)}")
+def cell_name(filesystem: str, key: Key) -> str:
+    """Return the name of a cell of a grid."""
+    return f"{filesystem} {key.pattern} {key.block_size_bytes} x {key.threads}"
 
 
 def as_plain(definition: Definition) -> dict[str, object]:

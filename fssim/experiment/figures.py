@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fssim.errors import FssimError
-from fssim.experiment.analysis import Comparison
 from fssim.experiment.cells import Task, simulate
+from fssim.experiment.comparison import Comparison
+from fssim.experiment.definition import Grid
+from fssim.experiment.loading import number_text
 from fssim.experiment.report import Report, size_text
 from fssim.experiment.tables import Key
 from fssim.plot.bars import TimePerIo
+from fssim.plot.dots import MeasuredFigure, MeasuredFigures
 from fssim.plot.heatmap import MatrixComparison, RatioMatrix
 from fssim.plot.scaling import Curve, ScalingCurves
 from fssim.plot.spans import completions_of, holds_of, spans_of
@@ -57,7 +60,7 @@ class TimelineTask:
             count = sum(start < time <= end for time in completions)
             panels.append(
                 Lanes(
-                    title=f"{task.filesystem}: {count} reads complete in {length_ns / 1000:.0f} µs",
+                    title=f"{task.filesystem}: {count} I/Os complete in {length_ns / 1000:.0f} µs",
                     threads=task.key.threads,
                     start_ns=start,
                     spans=tuple(span for span in spans_of(result) if span.end_ns > start and span.start_ns < end),
@@ -74,6 +77,7 @@ def figure_tasks(report: Report, tasks: Sequence[Task]) -> list[Drawable | Timel
     figures += _ratios(report)
     figures += _timeline(report, tasks)
     figures += _time_per_io(report)
+    figures += _measured_figures(report)
     figures += [_matrix_comparison(report, comparison) for comparison in report.findings.comparisons]
     return figures
 
@@ -88,10 +92,17 @@ def draw(figure: Drawable | TimelineTask) -> tuple[str, str, bytes, bytes] | Non
     return name, drawable.caption, png, svg
 
 
+def _grid(report: Report) -> Grid:
+    """The grid of an experiment that has one."""
+    grid = report.experiment.definition.grid
+    assert grid is not None
+    return grid
+
+
 def _array(report: Report, pattern: str, value: Callable[[Key], float | None]) -> np.ndarray:
     import numpy as np
 
-    grid = report.experiment.definition.grid
+    grid = _grid(report)
     values = [
         [value(Key(pattern, size, threads)) for threads in grid.threads] for size in sorted(grid.block_sizes_bytes)
     ]
@@ -99,7 +110,7 @@ def _array(report: Report, pattern: str, value: Callable[[Key], float | None]) -
 
 
 def _axes(report: Report) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    grid = report.experiment.definition.grid
+    grid = _grid(report)
     return tuple(size_text(size) for size in sorted(grid.block_sizes_bytes)), tuple(map(str, grid.threads))
 
 
@@ -121,25 +132,33 @@ def _matrix_comparison(report: Report, comparison: Comparison) -> MatrixComparis
 
 
 def _ratios(report: Report) -> Iterator[RatioMatrix]:
+    if report.experiment.definition.grid is None:
+        return
     rows, columns = _axes(report)
-    ratios, measured = report.findings.ratios, report.findings.measured_ratios
-    for pattern in report.experiment.definition.grid.patterns:
-        if not any(key.pattern == pattern for key in ratios):
-            continue
-        yield RatioMatrix(
-            name=f"ratio-{pattern}",
-            caption=f"IOPS of {report.after} over IOPS of {report.before}, {pattern}.",
-            title=f"IOPS after / before, {pattern}",
-            rows=rows,
-            columns=columns,
-            predicted=_array(report, pattern, lambda key: ratios[key].value if key in ratios else None),
-            measured=_array(report, pattern, measured.get),
-        )
+    for number, found in enumerate(report.findings.changes):
+        ratios = found.ratios
+        # The change that the experiment is about needs no name.
+        name = f"{found.change.after}-" if number else ""
+        for pattern in _grid(report).patterns:
+            if not any(key.pattern == pattern for key in ratios):
+                continue
+            values = {key: ratio.value for key, ratio in ratios.items()}
+            yield RatioMatrix(
+                name=f"ratio-{name}{pattern}",
+                caption=f"IOPS of {found.change.after} over IOPS of {found.change.before}, {pattern}.",
+                title=f"{found.change.name}: IOPS after / before, {pattern}",
+                rows=rows,
+                columns=columns,
+                predicted=_array(report, pattern, values.get),
+                measured=_array(report, pattern, found.measured_ratios.get),
+            )
 
 
 def _scaling(report: Report) -> Iterator[ScalingCurves]:
     """Curves with a band: the larger of the run's own interval and what the fit missed by in its own tables."""
     grid = report.experiment.definition.grid
+    if grid is None:
+        return
     # The calibration error is the least that a prediction for another filesystem may be trusted with.
     fitted = [c.summary.p90 for c in report.findings.comparisons if c.is_calibration]
     margin = max(fitted, default=0.0) / 100
@@ -159,6 +178,7 @@ def _scaling(report: Report) -> Iterator[ScalingCurves]:
 
 
 def _curves(report: Report, pattern: str, size: int, margin: float) -> Iterator[Curve]:
+    changed = {name for change in report.experiment.definition.changes for name in (change.before, change.after)}
     for variant in report.experiment.definition.variants:
         cells = {
             key.threads: result.iops
@@ -181,7 +201,7 @@ def _curves(report: Report, pattern: str, size: int, margin: float) -> Iterator[
             low={n: min(iops.low, iops.value / (1 + margin)) for n, iops in cells.items()},
             high={n: max(min(iops.high, iops.value * 10), iops.value * (1 + margin)) for n, iops in cells.items()},
             measured={key.threads: value for key, value in measured.items() if key.block_size_bytes == size},
-            secondary=variant.role == "context",
+            secondary=variant.filesystem not in changed,
         )
 
 
@@ -189,20 +209,23 @@ def _time_per_io(report: Report) -> Iterator[TimePerIo]:
     breakdowns = report.findings.breakdowns
     if not breakdowns:
         return
-    pattern, size, threads = report.cell
+    title = "Where the time of an I/O goes"
+    if report.cell is not None:
+        pattern, size, threads = report.cell
+        title += f": {pattern}, {size_text(size)}, {threads} threads"
     yield TimePerIo(
         name="time-per-io",
         caption="Thread time of one I/O by what it is spent on. "
-        + " ".join(f"{b.filesystem}: limited by {b.binding}." for b in breakdowns),
-        title=f"Where the time of an I/O goes: {pattern}, {size_text(size)}, {threads} threads",
-        labels=tuple(b.filesystem for b in breakdowns),
+        + " ".join(f"{b.label}: limited by {b.binding}." for b in breakdowns),
+        title=title,
+        labels=tuple(b.label for b in breakdowns),
         per_io_ns=tuple(dict(b.per_io_ns) for b in breakdowns),
     )
 
 
 def _timeline(report: Report, tasks: Sequence[Task]) -> Iterator[TimelineTask]:
-    names = [name for name in (report.before, report.after) if name is not None]
-    if not names:
+    names = report.before_and_after
+    if not names or report.cell is None:
         return
     key = Key(report.cell.pattern, report.cell.block_size_bytes, TIMELINE_THREADS)
     runs = tuple(
@@ -215,3 +238,25 @@ def _timeline(report: Report, tasks: Sequence[Task]) -> Iterator[TimelineTask]:
         title=f"What {key.threads} threads do: {key.pattern}, {size_text(key.block_size_bytes)}",
         caption="What four threads do over a few I/Os. Bars: the state of a thread; strips: how it holds the iolock.",
     )
+
+
+def _measured_figures(report: Report) -> Iterator[MeasuredFigures]:
+    """Claims about single figures, drawn on one scale: predicted over measured."""
+    figures = tuple(
+        MeasuredFigure(
+            label=claim.text,
+            ratio=claim.value / claim.bounds.measured,
+            low=claim.bounds.low / claim.bounds.measured,
+            high=claim.bounds.high / claim.bounds.measured,
+            text=f"{number_text(claim.value)} / {number_text(claim.bounds.measured)}",
+        )
+        for claim in report.findings.claims
+        if claim.value and claim.bounds is not None and claim.bounds.measured
+    )
+    if figures:
+        yield MeasuredFigures(
+            name="figures",
+            caption="Figures of the mails: predicted over measured (dot), and what is allowed (bar).",
+            title=f"Predicted over measured: {report.experiment.name}",
+            figures=figures,
+        )

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -16,30 +17,75 @@ from fssim.engine import ENGINES
 from fssim.errors import UserError, nearest
 from fssim.experiment.analysis import analyse
 from fssim.experiment.cells import versions
-from fssim.experiment.definition import Definition, Experiment, load_experiment
 from fssim.experiment.figures import draw, figure_tasks
+from fssim.experiment.loading import Experiment, load_experiment, read_definition
 from fssim.experiment.output import results_csv, results_json
 from fssim.experiment.progress import show_progress
 from fssim.experiment.report import Report, interruption
 from fssim.experiment.runner import Outcome, plan, run_cells, warm_up, workers
 from fssim.experiment.streams import cannot_print, discard_output
 from fssim.experiment.tables import Key
-from fssim.experiment.terminal import print_report
+from fssim.experiment.terminal import print_claims, print_report
+from fssim.filesystem import load_filesystem
 from fssim.report.lock_stat import lock_stat
 from fssim.report.page import Picture, page
-from fssim.workload.sysbench import PATTERNS, check_block_size
+from fssim.workload.sysbench import PATTERNS, READS, Sysbench, check_block_size
 
+CELL_FAILED, INTERRUPTED = 3, 130  # exit codes
 MOST_THREADS = 65536  # more would fill the memory before the first I/O
 
 
 def list_experiments() -> None:
     """Print every experiment with its question."""
-    from fssim.experiment.definition import Definition
-    from fssim.profile import load
-
     for name in resources.names(resources.experiments()):
-        definition = load(resources.experiments() / f"{name}.toml", Definition)
+        definition = read_definition(resources.experiments() / f"{name}.toml")
         print(f"{name:<24}{definition.question}")
+
+
+def run_all(*, out: Path | None = None, **options: Any) -> int:
+    """Run every experiment into a folder of its own in `out`, or in "results"; returns the highest exit code."""
+    codes = [0]
+    for name in resources.names(resources.experiments()):
+        codes.append(run_job(name, out=(out or Path("results")) / name, **options))
+        if codes[-1] == INTERRUPTED:
+            break
+    return max(codes)
+
+
+def run_claims(
+    names: Sequence[str] | None,
+    *,
+    seed: int | None = None,
+    threads: Sequence[int] | None = None,
+    block_sizes: Sequence[int] | None = None,
+    patterns: Sequence[str] | None = None,
+    machine: str | None = None,
+    engine: str = "compiled",
+    jobs: int | None = None,
+    strict: bool = False,
+) -> int:
+    """Run experiments, all if none is named, and print one table of their claims; nothing is written.
+
+    Returns the exit code of the command line.
+    """
+    chosen = list(resources.names(resources.experiments())) if names is None else names
+    # Mistakes come before anything runs.
+    experiments = [_load(name, machine, engine, seed, threads, block_sizes, patterns) for name in chosen]
+    reports: list[Report] = []
+    for loaded in experiments:
+        cell, tasks = choose_cell(loaded, None), plan(loaded, engine)
+        warm_up(tasks)
+        with workers(min(jobs or available_cores(), len(tasks))) as pool, show_progress(len(tasks)) as progress:
+            outcome = run_cells(tasks, pool, progress)
+        reports.append(_report(loaded, outcome, cell, engine))
+        for failure in outcome.failures:
+            print(f"fssim: {loaded.name}: {failure.name}: {failure.message}", file=sys.stderr)
+        if reports[-1].findings.claims_not_judged:
+            print(f"fssim: {loaded.name}: {reports[-1].findings.claims_not_judged}", file=sys.stderr)
+        if outcome.interrupted:
+            break
+    print_claims([(report.experiment.name, report.findings.claims) for report in reports])
+    return max(_exit_code(report, strict) for report in reports)
 
 
 def run_job(
@@ -91,11 +137,16 @@ def run_job(
         _write_figures(report, folder, [figure.name for figure in figures], drawn)
     if unprinted is not None:
         raise UserError(cannot_print(unprinted))
+    return _exit_code(report, strict)
+
+
+def _exit_code(report: Report, strict: bool) -> int:
+    outcome = report.outcome
     if outcome.interrupted:
         print(f"fssim: {interruption(outcome)}", file=sys.stderr)
-        return 130
+        return INTERRUPTED
     if outcome.failures:
-        return 3
+        return CELL_FAILED
     return 1 if strict and any(claim.holds is False for claim in report.findings.claims) else 0
 
 
@@ -140,11 +191,11 @@ def _load(
     if engine not in ENGINES:
         raise UserError(f"engine {engine!r} does not exist{nearest(engine, ENGINES)}")
     asked = restrict(load_experiment(experiment, machine), seed, threads, block_sizes, patterns)
-    check_grid(asked.definition)
+    check_grid(asked)
     return asked
 
 
-def _report(experiment: Experiment, outcome: Outcome, cell: Key, engine: str) -> Report:
+def _report(experiment: Experiment, outcome: Outcome, cell: Key | None, engine: str) -> Report:
     return Report(
         experiment=experiment,
         outcome=outcome,
@@ -160,14 +211,20 @@ def available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def check_grid(definition: Definition) -> None:
+def check_grid(experiment: Experiment) -> None:
     """Raise `UserError` for a number of threads, a block size or a pattern that cannot run."""
-    for pattern in definition.grid.patterns:
+    grid, workload = experiment.definition.grid, experiment.definition.workload
+    if grid is None or not isinstance(workload, Sysbench):
+        return
+    for pattern in grid.patterns:
         if pattern not in PATTERNS:
             raise UserError(f"unknown pattern {pattern!r}{nearest(pattern, PATTERNS)}")
-    for block_size_bytes in definition.grid.block_sizes_bytes:
-        check_block_size(block_size_bytes, definition.workload)
-    for count in definition.grid.threads:
+        for variant in experiment.definition.variants:
+            if pattern not in READS and load_filesystem(variant.filesystem).write is None:
+                raise UserError(f"{pattern}: {variant.filesystem} describes reads only; use {' or '.join(READS)}")
+    for block_size_bytes in grid.block_sizes_bytes:
+        check_block_size(block_size_bytes, workload)
+    for count in grid.threads:
         if not 1 <= count <= MOST_THREADS:
             raise UserError(f"{count} threads: must be between 1 and {MOST_THREADS}")
 
@@ -181,21 +238,33 @@ def restrict(
 ) -> Experiment:
     """Return the experiment with what the command line overrides."""
     definition = experiment.definition
-    grid = msgspec.structs.replace(
-        definition.grid,
-        patterns=list(patterns or definition.grid.patterns),
-        block_sizes_bytes=list(block_sizes or definition.grid.block_sizes_bytes),
-        threads=list(threads or definition.grid.threads),
-    )
+    grid = definition.grid
+    if grid is not None:
+        grid = msgspec.structs.replace(
+            grid,
+            patterns=list(patterns or grid.patterns),
+            block_sizes_bytes=list(block_sizes or grid.block_sizes_bytes),
+            threads=list(threads or grid.threads),
+        )
+    elif threads or block_sizes or patterns:
+        raise UserError(
+            f"{experiment.name} has cases, not a grid: --threads, --block-sizes and --patterns choose nothing"
+        )
     run = definition.run if seed is None else msgspec.structs.replace(definition.run, seed=seed)
     return dataclasses.replace(experiment, definition=msgspec.structs.replace(definition, grid=grid, run=run))
 
 
-def choose_cell(experiment: Experiment, given: str | None) -> Key:
-    """Return the cell to take apart: the one given, which must be in the grid, or the nearest to the file's own."""
-    grid = experiment.definition.grid
+def choose_cell(experiment: Experiment, given: str | None) -> Key | None:
+    """Return the cell of the grid to take apart: the one given, which must be in it, or the nearest to the file's own.
+
+    Of an experiment with cases all are taken apart: None.
+    """
+    grid, wanted = experiment.definition.grid, experiment.definition.cell
+    if grid is None or wanted is None:
+        if given is not None:
+            raise UserError(f"--cell {given}: {experiment.name} has cases, not a grid; all of them are taken apart")
+        return None
     if given is None:
-        wanted = experiment.definition.cell
         own = wanted.pattern if wanted.pattern in grid.patterns else grid.patterns[0]
         return Key(
             own,
@@ -224,10 +293,10 @@ def _nothing(outcome: Outcome) -> int:
     """Say why there is nothing to report."""
     if outcome.failures:
         failure = outcome.failures[0]
-        print(f"fssim: {failure.filesystem} {failure.key}: {failure.message}", file=sys.stderr)
-        return 3
+        print(f"fssim: {failure.name}: {failure.message}", file=sys.stderr)
+        return CELL_FAILED
     print("fssim: interrupted before the first cell was finished", file=sys.stderr)
-    return 130
+    return INTERRUPTED
 
 
 def _print(report: Report, folder: Folder) -> OSError | None:
@@ -246,8 +315,8 @@ def _write(report: Report, folder: Folder, csv_file: Path | None, json_file: Pat
     folder.write("results.csv", table)
     folder.write("results.json", everything)
     for breakdown in report.findings.breakdowns:
-        result = report.outcome.cells[breakdown.filesystem, breakdown.key]
-        folder.write(f"lock_stat-{breakdown.filesystem}.txt", lock_stat(result.locks))
+        result = report.outcome.cells[breakdown.label, breakdown.key]
+        folder.write(f"lock_stat-{breakdown.label.replace(' ', '-').replace('/', '-')}.txt", lock_stat(result.locks))
     if csv_file is not None:
         write_text(csv_file, table)
     if json_file is not None:

@@ -6,52 +6,89 @@ import json
 import math
 from typing import Any
 
-from fssim.experiment.analysis import Comparison, ErrorSummary
+from fssim.experiment.analysis import UnknownResult
 from fssim.experiment.cells import CellResult
+from fssim.experiment.claims import ClaimResult
+from fssim.experiment.comparison import ChangeResult, Comparison, ErrorSummary
 from fssim.experiment.definition import as_plain
+from fssim.experiment.loading import Cell
 from fssim.experiment.report import Report, summary
 from fssim.experiment.tables import Key
 from fssim.profile import machine_as_plain
 from fssim.statistics import CONFIDENCE, Interval
 
-COLUMNS = ("filesystem", "pattern", "block_size", "threads", "iops", "iops_low", "iops_high")
+COLUMNS = (
+    "filesystem",
+    "pattern",
+    "block_size",
+    "threads",
+    "iops",
+    "iops_low",
+    "iops_high",
+    "measured",
+    "error_percent",
+    "case",
+)
+"""Columns of every table; one more for each alternative, "iops if NAME"."""
 
 
 def results_csv(report: Report) -> str:
-    """Return the predicted matrices as CSV, a row a cell."""
-    lines = [",".join(COLUMNS)]
-    for record in records(report):
-        values = (record[column] for column in COLUMNS)
-        lines.append(",".join(f"{value:.1f}" if isinstance(value, float) else str(value) for value in values))
-    return "\n".join(lines) + "\n"
+    """Return the predictions as CSV, a row a cell; what is not known or not measured is empty."""
+    import csv
+    import io
+
+    rows = records(report)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, [*COLUMNS, *map(_column, report.outcome.alternatives)], lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({name: _written(value) for name, value in row.items()})
+    return text.getvalue()
+
+
+def _written(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.1f}" if isinstance(value, float) else str(value)
+
+
+def _column(alternative: str) -> str:
+    return f"iops if {alternative}"
 
 
 def records(report: Report) -> list[dict[str, Any]]:
-    """Return the predicted matrices as one record a cell, such as `pandas.DataFrame` takes."""
-    return [
-        {
-            "filesystem": filesystem,
-            **_key(key),
+    """Return the predictions as one record a cell, such as `pandas.DataFrame` takes; None: not known."""
+    found = []
+    for cell, result in ordered(report):
+        name = cell.label, cell.key
+        measured = next(
+            (
+                comparison.measured[cell.key]
+                for comparison in report.findings.comparisons
+                if comparison.filesystem == cell.filesystem and cell.key in comparison.measured
+            ),
+            None,
+        )
+        record = {
+            "filesystem": cell.filesystem,
+            **_key(cell.key),
             "iops": result.iops.value,
             "iops_low": result.iops.low,
             "iops_high": result.iops.high,
+            "measured": measured,
+            "error_percent": None if measured is None else (result.iops.value / measured - 1) * 100,
+            "case": cell.name if report.experiment.definition.cases else None,
         }
-        for (filesystem, key), result in ordered(report)
-    ]
+        for alternative, cells in report.outcome.alternatives.items():
+            record[_column(alternative)] = cells[name].iops.value if name in cells else None
+        found.append(record)
+    return found
 
 
-def ordered(report: Report) -> list[tuple[tuple[str, Key], CellResult]]:
+def ordered(report: Report) -> list[tuple[Cell, CellResult]]:
     """Return the finished cells in the order of the experiment, however they were run."""
-    definition = report.experiment.definition
-    grid = definition.grid
-    names = (
-        (variant.filesystem, Key(pattern, size, threads))
-        for variant in definition.variants
-        for pattern in grid.patterns
-        for size in grid.block_sizes_bytes
-        for threads in grid.threads
-    )
-    return [(name, report.outcome.cells[name]) for name in names if name in report.outcome.cells]
+    cells = report.outcome.cells
+    return [(cell, cells[cell.label, cell.key]) for cell in report.experiment.cells if (cell.label, cell.key) in cells]
 
 
 def results_json(report: Report) -> str:
@@ -66,16 +103,27 @@ def results_json(report: Report) -> str:
         "versions": dict(report.versions),
         "definition": as_plain(report.experiment.definition),
         "machine": machine_as_plain(report.experiment.machine),
+        "machines": {case: machine_as_plain(machine) for case, machine in report.experiment.machines.items()},
         "interrupted": report.outcome.interrupted,
         "summary": [{"about": sentence.about, "text": sentence.text} for sentence in summary(report)],
-        "claims": [{"text": claim.text, "found": claim.found, "holds": claim.holds} for claim in findings.claims],
+        "claims": [_claim(claim) for claim in findings.claims],
         "claims_not_judged": findings.claims_not_judged,
         "comparisons": [_comparison(comparison) for comparison in findings.comparisons],
         "repeat_noise_percent": {pattern: _errors(found) for pattern, found in findings.noise.items()},
-        "ratios": [{**_key(key), **_interval("ratio", ratio)} for key, ratio in findings.ratios.items()],
-        "cells": [{"filesystem": name, **_key(key), **_cell(result)} for (name, key), result in ordered(report)],
+        "changes": [_change(change) for change in findings.changes],
+        "unknowns": [_unknown(unknown) for unknown in findings.unknowns],
+        "cells": [
+            {"name": cell.name, "filesystem": cell.filesystem, **_key(cell.key), **_cell(result)}
+            for cell, result in ordered(report)
+        ],
         "failures": [
-            {"filesystem": failure.filesystem, **_key(failure.key), "seed": failure.seed, "error": failure.message}
+            {
+                "name": failure.name,
+                "filesystem": failure.filesystem,
+                **_key(failure.key),
+                "seed": failure.seed,
+                "error": failure.message,
+            }
             for failure in report.outcome.failures
         ],
     }
@@ -95,6 +143,47 @@ def _errors(found: ErrorSummary | None) -> dict[str, float] | None:
     if found is None:
         return None
     return {"median": found.median, "p90": found.p90, "max": found.max, "cells": found.cells}
+
+
+def _claim(claim: ClaimResult) -> dict[str, Any]:
+    plain: dict[str, Any] = {
+        "text": claim.text,
+        "measured": claim.measured,
+        "found": claim.found,
+        "holds": claim.holds,
+        "role": claim.role,
+        "source": claim.source,
+        "reason": claim.reason,
+    }
+    if claim.alternatives:
+        plain["alternatives"] = {
+            name: {"found": other.found, "holds": other.holds} for name, other in claim.alternatives.items()
+        }
+    return plain
+
+
+def _change(found: ChangeResult) -> dict[str, Any]:
+    return {
+        "name": found.change.name,
+        "before": found.change.before,
+        "after": found.change.after,
+        "ratios": [
+            {**_key(key), **_interval("ratio", ratio), "measured": found.measured_ratios.get(key)}
+            for key, ratio in found.ratios.items()
+        ],
+    }
+
+
+def _unknown(found: UnknownResult) -> dict[str, Any]:
+    return {
+        "name": found.unknown.name,
+        "verdict": found.verdict,
+        "concerned": found.concerned,
+        "iops": [
+            {"label": label, **_key(key), **dict(zip(found.names, rates, strict=True))}
+            for (label, key), rates in found.cells.items()
+        ],
+    }
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:

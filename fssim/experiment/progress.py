@@ -31,7 +31,7 @@ def show_progress(cells: int) -> Iterator[Callable[[Outcome], None]]:
     def advance(outcome: Outcome) -> None:
         bar.start()  # not earlier: the bar has a thread, and processes are better forked without
         rate = outcome.events / outcome.seconds / 1e6 if outcome.seconds else 0.0
-        done = len(outcome.cells) + len(outcome.failures)
+        done = outcome.finished + len(outcome.failures)
         bar.update(task, completed=done, rate=f"{rate:.1f} M events/s")
 
     try:

@@ -9,8 +9,9 @@ from pathlib import Path
 from statistics import median
 
 from fssim import resources
-from fssim.experiment.analysis import Comparison, Findings
-from fssim.experiment.definition import Experiment
+from fssim.experiment.analysis import Findings
+from fssim.experiment.comparison import ChangeResult, Comparison
+from fssim.experiment.loading import Experiment
 from fssim.experiment.runner import Outcome
 from fssim.experiment.tables import Key
 
@@ -23,24 +24,20 @@ ABOUT_INTERVALS = (
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that is printed, drawn and written.  `cell`: the one that is taken apart."""
+    """Everything that is printed, drawn and written.  `cell`: the one that is taken apart; None: cases, and all are."""
 
     experiment: Experiment
     outcome: Outcome
-    cell: Key
+    cell: Key | None
     findings: Findings
     engine: str
     versions: Mapping[str, str]
 
     @property
-    def before(self) -> str | None:
-        """The filesystem before the change."""
-        return self.experiment.variant("before")
-
-    @property
-    def after(self) -> str | None:
-        """The filesystem after the change."""
-        return self.experiment.variant("after")
+    def before_and_after(self) -> tuple[str, ...]:
+        """The filesystems before and after the change that the experiment is about."""
+        change = self.experiment.change
+        return (change.before, change.after) if change is not None else ()
 
     @property
     def command(self) -> str:
@@ -48,11 +45,14 @@ class Report:
         definition = self.experiment.definition
         parts = ["python", "-m", "fssim.experiment", _name_or_file(self.experiment.name, self.experiment.file)]
         parts += ["--seed", str(definition.run.seed)]
-        parts += ["--threads", ",".join(map(str, definition.grid.threads))]
-        parts += ["--block-sizes", ",".join(map(str, definition.grid.block_sizes_bytes))]
-        parts += ["--patterns", ",".join(definition.grid.patterns), "--engine", self.engine]
-        parts += ["--machine", _name_or_file(self.experiment.machine.name, self.experiment.machine.file)]
-        parts += ["--cell", ",".join(map(str, self.cell))]
+        grid = definition.grid
+        if grid is not None and self.cell is not None:
+            parts += ["--threads", ",".join(map(str, grid.threads))]
+            parts += ["--block-sizes", ",".join(map(str, grid.block_sizes_bytes))]
+            parts += ["--patterns", ",".join(grid.patterns), "--cell", ",".join(map(str, self.cell))]
+        parts += ["--engine", self.engine]
+        if grid is not None or self.findings.claims_not_judged:  # else every case has the machine it names
+            parts += ["--machine", _name_or_file(self.experiment.machine.name, self.experiment.machine.file)]
         return shlex.join(parts)
 
 
@@ -74,7 +74,7 @@ class Sentence:
 def summary(report: Report) -> list[Sentence]:
     """Return what a busy person reads first."""
     sentences = [Sentence("Question", report.experiment.definition.question)]
-    sentences += [Sentence(f"Answer, {pattern}", _answer(report, pattern)) for pattern in _patterns(report)]
+    sentences += _answers(report)
     sentences += _why(report)
     sentences += _trust(report)
     sentences.append(Sentence("Intervals", ABOUT_INTERVALS))
@@ -82,19 +82,26 @@ def summary(report: Report) -> list[Sentence]:
         sentences.append(Sentence("Claims", _claims(report)))
     elif report.findings.claims_not_judged:
         sentences.append(Sentence("Claims", report.findings.claims_not_judged))
+    sentences += [
+        Sentence(f"Not known: {found.unknown.name}", f"{found.unknown.why}: {found.verdict}")
+        for found in report.findings.unknowns
+    ]
     sentences += [Sentence("Caution", text) for text in _cautions(report)]
     return sentences
 
 
-def _patterns(report: Report) -> list[str]:
-    return [
-        p for p in report.experiment.definition.grid.patterns if any(key.pattern == p for key in report.findings.ratios)
-    ]
+def _answers(report: Report) -> Iterable[Sentence]:
+    grid = report.experiment.definition.grid
+    for found in report.findings.changes:
+        named = f" of {found.change.name}" if len(report.findings.changes) > 1 else ""
+        for pattern in grid.patterns if grid is not None else ():
+            if any(key.pattern == pattern for key in found.ratios):
+                yield Sentence(f"Answer{named}, {pattern}", _answer(found, pattern))
 
 
-def _answer(report: Report, pattern: str) -> str:
+def _answer(found: ChangeResult, pattern: str) -> str:
     """The change in IOPS with one thread and with several, and the largest."""
-    ratios = {key: ratio for key, ratio in report.findings.ratios.items() if key.pattern == pattern}
+    ratios = {key: ratio for key, ratio in found.ratios.items() if key.pattern == pattern}
     one = [ratio.value for key, ratio in ratios.items() if key.threads == 1]
     several = {key: ratio.value for key, ratio in ratios.items() if key.threads > 1}
     parts = []
@@ -121,11 +128,13 @@ def ratio_text(ratio: float) -> str:
 
 
 def _why(report: Report) -> Iterable[Sentence]:
+    if report.cell is None:
+        return
     pattern, block_size_bytes, threads = report.cell
     where = f"{pattern} {size_text(block_size_bytes)} x {threads}"
-    for role, filesystem in (("before", report.before), ("after", report.after)):
+    for role, filesystem in zip(("before", "after"), report.before_and_after, strict=False):
         for breakdown in report.findings.breakdowns:
-            if breakdown.filesystem == filesystem:
+            if breakdown.label == filesystem:
                 iops = report.outcome.cells[filesystem, report.cell].iops.value
                 yield Sentence(f"What limits, {role}", f"{where}: {iops:,.0f} IOPS; {breakdown.binding}")
 
@@ -165,7 +174,9 @@ def _claims(report: Report) -> str:
     missed = [claim for claim in report.findings.claims if claim.holds is False]
     text = f"{len(held)} of {len(held) + len(missed)} hold"
     if missed:
-        text += "; missed: " + "; ".join(f"{claim.text} ({claim.found})" for claim in missed[:MOST_MISSES_NAMED])
+        text += "; missed: " + "; ".join(
+            f"{claim.text} ({claim.found}; {claim.measured})" for claim in missed[:MOST_MISSES_NAMED]
+        )
         if len(missed) > MOST_MISSES_NAMED:
             text += f"; and {len(missed) - MOST_MISSES_NAMED} more, see the claims below"
     return text
@@ -177,8 +188,7 @@ def _cautions(report: Report) -> Iterable[str]:
         yield interruption(outcome)
     if outcome.failures:
         first = outcome.failures[0]
-        where = f"{first.filesystem} {tuple(first.key)}"
-        yield f"{len(outcome.failures)} cells ended by an error, the first {where}: {first.message}"
+        yield f"{len(outcome.failures)} cells ended by an error, the first {first.name}: {first.message}"
     for reference in report.experiment.references:
         if reference.reference.remark:
             yield f"{reference.label}: {reference.reference.remark}"
@@ -189,7 +199,7 @@ def _cautions(report: Report) -> Iterable[str]:
 
 def interruption(outcome: Outcome) -> str:
     """Say how far an interrupted run came."""
-    return f"interrupted: {len(outcome.cells)} of {outcome.planned} cells are finished and reported"
+    return f"interrupted: {outcome.finished} of {outcome.planned} cells are finished and reported"
 
 
 def size_text(size_bytes: int) -> str:

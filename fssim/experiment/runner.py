@@ -16,20 +16,26 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fssim.errors import RunError
-from fssim.experiment.cells import CellFailure, CellResult, Task, length_of_run, run_cell, simulate
-from fssim.experiment.definition import Experiment
-from fssim.experiment.tables import Key
+from fssim.experiment.cells import CellFailure, CellResult, Cells, Name, Task, length_of_run, run_cell, simulate
+from fssim.experiment.loading import Cell, Experiment, fits
+from fssim.experiment.overrides import with_overrides
+from fssim.profile import Machine
 
 ONE_THREAD_A_LIBRARY = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 @dataclass
 class Outcome:
-    """The cells that were run.  `interrupted`: Ctrl-C came before all were."""
+    """The cells that were run.  `interrupted`: Ctrl-C came before all were.
 
-    cells: dict[tuple[str, Key], CellResult] = field(default_factory=dict)
+    `alternatives`: the cells that were run for other values of something unknown, by the alternative's name.
+    """
+
+    cells: dict[Name, CellResult] = field(default_factory=dict)
+    alternatives: dict[str, dict[Name, CellResult]] = field(default_factory=dict)
     failures: list[CellFailure] = field(default_factory=list)
     planned: int = 0
+    finished: int = 0
     events: int = 0
     seconds: float = 0.0
     interrupted: bool = False
@@ -38,35 +44,57 @@ class Outcome:
         """Take a finished cell in."""
         if isinstance(result, CellFailure):
             self.failures.append(result)
-        else:
-            self.cells[result.filesystem, result.key] = result
-            self.events += result.events
+            return
+        cells = self.alternatives.setdefault(result.alternative, {}) if result.alternative else self.cells
+        cells[result.label, result.key] = result
+        self.finished += 1
+        self.events += result.events
+
+    def with_alternative(self, name: str) -> Cells:
+        """Return all cells as they are with an alternative; what does not depend on it is as it was."""
+        return {**self.cells, **self.alternatives.get(name, {})}
 
 
 def plan(experiment: Experiment, engine: str) -> list[Task]:
-    """Return the tasks of an experiment: all variants of a cell beside each other, with the same random numbers."""
-    definition = experiment.definition
-    tasks = []
-    for pattern in definition.grid.patterns:
-        for block_size_bytes in definition.grid.block_sizes_bytes:
-            for threads in definition.grid.threads:
-                key = Key(pattern, block_size_bytes, threads)
-                run = definition.run
-                ios, warmup_ios = length_of_run(run.ios, run.ios_per_thread, run.warmup_fraction, threads)
-                tasks += [
-                    Task(
-                        variant.filesystem,
-                        key,
-                        experiment.machine,
-                        definition.workload,
-                        run.seed,
-                        ios,
-                        warmup_ios,
-                        engine,
-                    )
-                    for variant in definition.variants
-                ]
+    """Return the tasks of an experiment: what is compared beside each other, with the same random numbers."""
+    # Stable: the variants of a cell of a grid stay in order, and so do cases.
+    cells = experiment.cells
+    if experiment.definition.grid is not None:
+        order = {key: n for n, key in enumerate(dict.fromkeys(cell.key for cell in cells))}
+        cells = tuple(sorted(cells, key=lambda cell: order[cell.key]))
+    tasks = [_task(experiment, cell, cell.machine, engine) for cell in cells]
+    for unknown in experiment.definition.unknowns:
+        concerned = [cell for cell in cells if fits(cell.name, unknown.cells)]
+        for alternative in unknown.alternatives:
+            changed: dict[int, Machine] = {}
+            for cell in concerned:
+                machine = changed.get(id(cell.machine))
+                if machine is None:
+                    where = f"{experiment.file}: alternative {alternative.name!r}"
+                    machine = changed[id(cell.machine)] = with_overrides(cell.machine, alternative.overrides, where)
+                task = _task(experiment, cell, machine, engine)
+                tasks.append(
+                    dataclasses.replace(task, alternative=alternative.name, constants=dict(alternative.constants))
+                )
     return tasks
+
+
+def _task(experiment: Experiment, cell: Cell, machine: Machine, engine: str) -> Task:
+    run = experiment.definition.run
+    wanted = next((rule.ios for rule in reversed(run.lengths) if fits(cell.name, rule.cells)), run.ios)
+    ios, warmup_ios = length_of_run(wanted, run.ios_per_thread, run.warmup_fraction, cell.key.threads)
+    return Task(
+        filesystem=cell.filesystem,
+        key=cell.key,
+        machine=machine,
+        workload=cell.workload,
+        seed=run.seed,
+        ios=ios,
+        warmup_ios=warmup_ios,
+        engine=engine,
+        volume=cell.volume,
+        case="" if experiment.definition.grid is not None else cell.label,
+    )
 
 
 class Workers:
@@ -162,12 +190,13 @@ def run_cells(tasks: Sequence[Task], pool: Workers, progress: Callable[[Outcome]
 
 
 def warm_up(tasks: Sequence[Task]) -> None:
-    """Run one I/O of every filesystem and pattern.
+    """Run one I/O of every filesystem, pattern and machine.
 
     It jits the engine before processes are forked, or loads it from numba's cache; and a protocol that cannot run on
     this machine says so before anything else has been done.
     """
-    for task in {(task.filesystem, task.key.pattern): task for task in reversed(tasks)}.values():
+    kinds = {(task.filesystem, task.key.pattern, task.case, task.alternative): task for task in reversed(tasks)}
+    for task in kinds.values():
         try:
             simulate(dataclasses.replace(task, ios=1, warmup_ios=0))
         except RunError:  # reported with its cell

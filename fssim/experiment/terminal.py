@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from rich import box
@@ -12,9 +12,11 @@ from rich.panel import Panel
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from fssim.experiment.analysis import Breakdown, Comparison, ErrorSummary
-from fssim.experiment.definition import Experiment
-from fssim.experiment.report import Report, size_text, summary
+from fssim.experiment.analysis import NOTICEABLE, Breakdown, UnknownResult
+from fssim.experiment.claims import ClaimResult
+from fssim.experiment.comparison import ChangeResult, Comparison, ErrorSummary
+from fssim.experiment.definition import Grid
+from fssim.experiment.report import Report, ratio_text, size_text, summary
 from fssim.experiment.streams import discard_output
 from fssim.experiment.tables import Key
 from fssim.report.lock_stat import compact_lock_stat
@@ -25,6 +27,9 @@ Titled = tuple[str, list[RichTable]]
 WIDTH_WITHOUT_TERMINAL = 120  # a pipe or a log file has no width
 BETWEEN_COLUMNS = 3  # a blank on both sides of a column, and one between two of them
 SMALLEST_BREAKDOWN_COLUMN = 22  # what limits is said in words
+MOST_CELLS_OF_AN_UNKNOWN = 24  # the largest differences; more is for the page
+HOLDS = {True: "holds", False: "MISSED", None: "not run"}
+STYLES = {True: "green", False: "red", None: "dim"}
 
 
 class _Terminal(Console):
@@ -38,26 +43,31 @@ class _Terminal(Console):
 
 def print_report(report: Report, folder: Path, console: Console | None = None) -> None:
     """Print everything, in the order in which a person wants to know it.  No number is ever cut to the width."""
-    if console is None:
-        console = _Terminal()
-        if not console.is_terminal and "COLUMNS" not in os.environ:
-            console.width = WIDTH_WITHOUT_TERMINAL
+    console = console or terminal()
     console.print(_summary(report))
-    for section in (_matrices, _ratios, _comparisons, _calibration, _breakdown):
+    for section in (_matrices, _cases, _worth, _ratios, _comparisons, _calibration, _unknowns, _breakdown):
         for titled in section(report, console.width):
             _print_titled(console, titled)
     for breakdown in report.findings.breakdowns:
-        if breakdown.filesystem in (report.before, report.after):
+        if breakdown.label in report.before_and_after:
             _print_locks(console, report, breakdown)
-    for titled in _claims(report):
-        _print_titled(console, titled)
+    if report.findings.claims:
+        print_claims([(report.experiment.name, report.findings.claims)], console)
     outcome = report.outcome
     console.print(
-        f"\n{len(outcome.cells)} of {outcome.planned} cells, {outcome.events:,} events in {outcome.seconds:.1f} s; "
+        f"\n{outcome.finished} of {outcome.planned} cells, {outcome.events:,} events in {outcome.seconds:.1f} s; "
         f"engine {report.engine}, seed {report.experiment.definition.run.seed}; results in",
         highlight=False,
     )
     console.print(str(folder), highlight=False, soft_wrap=True, markup=False)  # a path that can be copied
+
+
+def terminal() -> _Terminal:
+    """Return a console on standard output."""
+    console = _Terminal()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = WIDTH_WITHOUT_TERMINAL
+    return console
 
 
 def _print_titled(console: Console, titled: Titled) -> None:
@@ -78,10 +88,9 @@ def _summary(report: Report) -> Panel:
 
 
 def _matrix(
-    experiment: Experiment, pattern: str, cell: Callable[[Key], Text | str], width: int, label: str = ""
+    grid: Grid, pattern: str, cell: Callable[[Key], Text | str], width: int, label: str = ""
 ) -> list[RichTable]:
     """A table with a row a block size and a column a number of threads, in blocks of columns that fit the width."""
-    grid = experiment.definition.grid
     sizes = [size_text(size) for size in grid.block_sizes_bytes]
     columns = [[cell(Key(pattern, size, count)) for size in grid.block_sizes_bytes] for count in grid.threads]
     left = 1 + _taken(["threads", *sizes]) + (_taken([label]) if label else 0)
@@ -116,34 +125,140 @@ def _blocks(widths: Sequence[int], room: int) -> list[list[int]]:
 
 
 def _matrices(report: Report, width: int) -> Iterable[Titled]:
+    grid = report.experiment.definition.grid
+    if grid is None:
+        return
     for variant in report.experiment.definition.variants:
-        for pattern in report.experiment.definition.grid.patterns:
+        for pattern in grid.patterns:
 
             def cell(key: Key, filesystem: str = variant.filesystem) -> str:
                 result = report.outcome.cells.get((filesystem, key))
                 return f"{result.iops.value:,.0f}" if result else "-"
 
             title = f"Predicted IOPS: {variant.filesystem}, {pattern}"
-            yield title, _matrix(report.experiment, pattern, cell, width)
+            yield title, _matrix(grid, pattern, cell, width)
+
+
+def _cases(report: Report, width: int) -> Iterable[Titled]:
+    """A row a case."""
+    if report.experiment.definition.grid is not None:
+        return
+    table = RichTable(box=box.SIMPLE_HEAD)
+    table.add_column("case", overflow="fold")
+    table.add_column("filesystem", overflow="fold")
+    for title in ("IOPS", "± %", "MB/s"):
+        table.add_column(title, justify="right", no_wrap=True)
+    table.add_column("what limits", overflow="fold")
+    for breakdown in report.findings.breakdowns:
+        result = report.outcome.cells[breakdown.label, breakdown.key]
+        iops = result.iops
+        table.add_row(
+            breakdown.label,
+            result.filesystem,
+            f"{iops.value:,.0f}",
+            f"{iops.half_width_percent:.1f}",
+            f"{iops.value * result.key.block_size_bytes / 1e6:,.0f}",
+            breakdown.binding,
+        )
+    yield "Predicted, by case", [table]
+
+
+def _worth(report: Report, width: int) -> Iterable[Titled]:
+    """What every change is worth, if there are several."""
+    grid = report.experiment.definition.grid
+    if grid is None or len(report.findings.changes) < 2:
+        return
+    table = RichTable(box=box.SIMPLE_HEAD)
+    table.add_column("change", overflow="fold")
+    for pattern in grid.patterns:
+        table.add_column(pattern, justify="right", no_wrap=True)
+    for found in report.findings.changes:
+        table.add_row(found.change.name, *(worth_text(found, pattern) for pattern in grid.patterns))
+    yield "What every change is worth: ratio of IOPS, median (smallest to largest) over the cells", [table]
+
+
+def worth_text(found: ChangeResult, pattern: str) -> str:
+    """Write what a change does to a pattern in one line."""
+    import statistics
+
+    ratios = [ratio.value for key, ratio in found.ratios.items() if key.pattern == pattern]
+    if not ratios:
+        return "-"
+    return f"{ratio_text(statistics.median(ratios))} ({ratio_text(min(ratios))} to {ratio_text(max(ratios))})"
 
 
 def _ratios(report: Report, width: int) -> Iterable[Titled]:
-    if not report.findings.ratios:
+    grid = report.experiment.definition.grid
+    for found in report.findings.changes:
+
+        def cell(key: Key, found: ChangeResult = found) -> Text:
+            ratio = found.ratios.get(key)
+            if ratio is None:
+                return Text("-")
+            text = Text(f"{ratio.value:.2f}", style=_direction_style(ratio.low, ratio.high))
+            measured = found.measured_ratios.get(key)
+            text.append(f"\n±{(ratio.high - ratio.low) / 2:.2f}", style="dim")
+            text.append(f"\n{measured:.2f}" if measured is not None else "\n-", style="dim")
+            return text
+
+        if grid is None:
+            return
+        for pattern in grid.patterns:
+            if any(key.pattern == pattern for key in found.ratios):
+                title = f"Ratio of IOPS: {found.change.after} / {found.change.before}, {pattern}"
+                yield title, _matrix(grid, pattern, cell, width, "predicted\n95 % int.\nmeasured")
+
+
+def _unknowns(report: Report, width: int) -> Iterable[Titled]:
+    """What is predicted for every value of something unknown, where that makes a difference."""
+    for found in report.findings.unknowns:
+        yield _unknown_title(found), list(_alternatives(found.names, found.cells, width))
+        if found.claims:
+            rows = [
+                [claim.text, claim.measured, *(_judged(claim, name, found.names[0]) for name in found.names)]
+                for claim in found.claims
+            ]
+            table = RichTable(box=box.SIMPLE_HEAD)
+            for title in ("claim", "measured", *found.names):
+                table.add_column(title, overflow="fold")
+            for row in rows:
+                table.add_row(*row)
+            yield f"Claims that depend on {found.unknown.name}", [table]
+
+
+def _unknown_title(found: UnknownResult) -> str:
+    return (
+        f"Not known: {found.unknown.name}; {found.unknown.why}. {len(found.cells)} of {found.concerned} cells differ "
+        f"by more than {NOTICEABLE:.0%}"
+    )
+
+
+def _alternatives(
+    names: Sequence[str], cells: Mapping[tuple[str, Key], Sequence[float | None]], width: int
+) -> Iterable[RichTable]:
+    if not cells:
         return
+    table = RichTable(box=box.SIMPLE_HEAD)
+    table.add_column("IOPS", overflow="fold")
+    for name in names:
+        table.add_column(name, justify="right", overflow="fold")
+    for number, ((label, key), rates) in enumerate(cells.items()):
+        if number == MOST_CELLS_OF_AN_UNKNOWN:
+            table.add_row(f"and {len(cells) - number} more, in report.html")
+            break
+        table.add_row(name_text(label, key), *("-" if rate is None else f"{rate:,.0f}" for rate in rates))
+    yield table
 
-    def cell(key: Key) -> Text:
-        ratio = report.findings.ratios.get(key)
-        if ratio is None:
-            return Text("-")
-        text = Text(f"{ratio.value:.2f}", style=_direction_style(ratio.low, ratio.high))
-        measured = report.findings.measured_ratios.get(key)
-        text.append(f"\n±{(ratio.high - ratio.low) / 2:.2f}", style="dim")
-        text.append(f"\n{measured:.2f}" if measured is not None else "\n-", style="dim")
-        return text
 
-    for pattern in report.experiment.definition.grid.patterns:
-        title = f"Ratio of IOPS: {report.after} / {report.before}, {pattern}"
-        yield title, _matrix(report.experiment, pattern, cell, width, "predicted\n95 % int.\nmeasured")
+def _judged(claim: ClaimResult, name: str, as_is: str) -> str:
+    found = claim if name == as_is else claim.alternatives.get(name, claim)
+    return f"{found.found}: {HOLDS[found.holds]}"
+
+
+def name_text(label: str, key: Key) -> str:
+    """Call a cell by the name that its experiment gives it, as people say it."""
+    pattern, size, threads = key
+    return f"{label}: {pattern} {size_text(size)} x {threads}"
 
 
 def _direction_style(low: float, high: float) -> str:
@@ -151,6 +266,7 @@ def _direction_style(low: float, high: float) -> str:
 
 
 def _comparisons(report: Report, width: int) -> Iterable[Titled]:
+    grid = report.experiment.definition.grid
     for comparison in report.findings.comparisons:
 
         def cell(key: Key, comparison: Comparison = comparison) -> Text:
@@ -162,9 +278,10 @@ def _comparisons(report: Report, width: int) -> Iterable[Titled]:
                 f"{error:+.1f} %", style="red" if abs(error) > 15 else "yellow" if abs(error) > 5 else ""
             )
 
+        assert grid is not None
         title = f"Predicted and measured IOPS ({comparison.role}): {comparison.filesystem}, {comparison.pattern}"
         title += f"; {comparison.reference.label}, {comparison.reference.reference.source}"
-        yield title, _matrix(report.experiment, comparison.pattern, cell, width, "predicted\nmeasured\nerror")
+        yield title, _matrix(grid, comparison.pattern, cell, width, "predicted\nmeasured\nerror")
 
 
 def _calibration(report: Report, width: int) -> Iterable[Titled]:
@@ -218,8 +335,10 @@ def errors_text(found: ErrorSummary | None) -> str:
 
 def _breakdown(report: Report, width: int) -> Iterable[Titled]:
     """Thread time of an I/O by what it is spent on, a column a filesystem, and what limits."""
-    pattern, size, threads = report.cell
-    title = f"Where the time of an I/O goes, in µs: {pattern}, {size_text(size)}, {threads} threads"
+    title = "Where the time of an I/O goes, in µs"
+    if report.cell is not None:
+        pattern, size, threads = report.cell
+        title += f": {pattern}, {size_text(size)}, {threads} threads"
     breakdowns = report.findings.breakdowns
     if not breakdowns:
         return
@@ -237,8 +356,8 @@ def _breakdown_block(breakdowns: Sequence[Breakdown], most: int) -> RichTable:
     categories = _categories(breakdowns)
     for breakdown in breakdowns:
         numbers = max((len(_share(breakdown, category)) for category in categories), default=0)
-        words = max(len(breakdown.filesystem), len(breakdown.binding))
-        table.add_column(breakdown.filesystem, justify="right", overflow="fold", width=max(numbers, min(words, most)))
+        words = max(len(breakdown.label), len(breakdown.binding))
+        table.add_column(breakdown.label, justify="right", overflow="fold", width=max(numbers, min(words, most)))
     for category in categories:
         table.add_row(category, *(_share(breakdown, category) for breakdown in breakdowns))
     table.add_row("together", *(f"{sum(b.per_io_ns.values()) / 1000:,.1f}      " for b in breakdowns), end_section=True)
@@ -265,22 +384,34 @@ def _percent(share: float | None) -> str:
 
 def _print_locks(console: Console, report: Report, breakdown: Breakdown) -> None:
     pattern, size, threads = breakdown.key
-    locks = report.outcome.cells[breakdown.filesystem, breakdown.key].locks
+    locks = report.outcome.cells[breakdown.label, breakdown.key].locks
     console.print(
-        f"\nLocks, times in µs: {breakdown.filesystem}, {pattern}, {size_text(size)}, {threads} threads",
+        f"\nLocks, times in µs: {breakdown.label}, {pattern}, {size_text(size)}, {threads} threads",
         style="bold",
         highlight=False,
     )
     console.print(compact_lock_stat(locks, console.width), highlight=False, soft_wrap=True, markup=False)
 
 
-def _claims(report: Report) -> Iterable[Titled]:
+def print_claims(claims: Sequence[tuple[str, Sequence[ClaimResult]]], console: Console | None = None) -> None:
+    """Print one table of the claims of experiments, with the reason why one is missed."""
+    console = console or terminal()
     table = RichTable(box=box.SIMPLE_HEAD)
+    several = len(claims) > 1
     table.add_column("", no_wrap=True)
-    table.add_column("claim", overflow="fold")
-    table.add_column("found", overflow="fold")
-    for claim in report.findings.claims:
-        word, style = {True: ("holds", "green"), False: ("MISSED", "red"), None: ("not run", "dim")}[claim.holds]
-        table.add_row(Text(word, style=style), claim.text, claim.found)
-    if report.findings.claims:
-        yield "Claims", [table]
+    for title in [*(["experiment"] if several else []), "claim", "measured", "predicted"]:
+        table.add_column(title, overflow="fold")
+    for name, results in claims:
+        for claim in results:
+            text = Text(claim.text)
+            text.append(f" ({claim.role})" if claim.role else "", style="dim")
+            if claim.holds is False:
+                text.append(f"\nwhy: {claim.reason or 'not known'}", style="dim")
+            word = Text(HOLDS[claim.holds], style=STYLES[claim.holds])
+            table.add_row(word, *([name] if several else []), text, claim.measured, claim.found)
+    _print_titled(console, ("Claims", [table]))
+    holds = [claim.holds for _, results in claims for claim in results]
+    console.print(
+        f"{holds.count(True)} of {len(holds)} claims hold, {holds.count(False)} missed, {holds.count(None)} not run",
+        highlight=False,
+    )

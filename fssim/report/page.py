@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from fssim.experiment.analysis import Comparison
-from fssim.experiment.definition import as_plain
+from fssim.experiment.comparison import ChangeResult, Comparison
+from fssim.experiment.definition import Grid, as_plain
 from fssim.experiment.report import Report, size_text, summary
 from fssim.experiment.tables import Key
-from fssim.experiment.terminal import errors_text
+from fssim.experiment.terminal import errors_text, name_text, worth_text
 from fssim.profile import machine_as_plain, parameter
 from fssim.report.lock_stat import compact_lock_stat
 
@@ -66,10 +66,12 @@ def page(report: Report, pictures: Sequence[Picture]) -> str:
         *_claims(report),
         *(_figure(picture) for picture in pictures),
         *_errors(report),
-        "<h2>Predicted IOPS</h2>",
         *_predicted(report),
+        *_cases(report),
+        *_worth(report),
         *_ratios(report),
         *_comparisons(report),
+        *_unknowns(report),
         *_locks(report),
         *_configuration(report),
     ]
@@ -89,13 +91,17 @@ def _claims(report: Report) -> Iterable[str]:
     if not report.findings.claims:
         return
     words = {True: ("good", "holds"), False: ("bad", "missed"), None: ("faint", "not run")}
-    rows = [
-        f'<tr><td class="left {words[claim.holds][0]}">{words[claim.holds][1]}</td>'
-        f'<td class="left">{escape(claim.text)}</td><td class="left">{escape(claim.found)}</td></tr>'
-        for claim in report.findings.claims
-    ]
-    head = '<tr><th></th><th class="left">claim</th><th class="left">found</th></tr>'
-    yield f'<h2>Claims</h2><div class="scroll"><table>{head}{"".join(rows)}</table></div>'
+    rows = []
+    for claim in report.findings.claims:
+        why = f"<small>why: {escape(claim.reason or 'not known')}</small>" if claim.holds is False else ""
+        source = f"<small>{escape(claim.source)}</small>" if claim.source else ""
+        rows.append(
+            f'<tr><td class="left {words[claim.holds][0]}">{words[claim.holds][1]}</td>'
+            f'<td class="wrap">{escape(claim.text)}{source}{why}</td><td class="left">{escape(claim.measured)}</td>'
+            f'<td class="left">{escape(claim.found)}</td><td class="left">{claim.role}</td></tr>'
+        )
+    head = "".join(f'<th class="left">{title}</th>' for title in ("", "claim", "measured", "predicted", "role"))
+    yield f'<h2>Claims</h2><div class="scroll"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
 
 
 def _figure(picture: Picture) -> str:
@@ -135,8 +141,7 @@ def _errors(report: Report) -> Iterable[str]:
     yield f'<div class="scroll"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
 
 
-def _matrix(report: Report, title: str, pattern: str, cell: Callable[[Key], str]) -> str:
-    grid = report.experiment.definition.grid
+def _matrix(grid: Grid, title: str, pattern: str, cell: Callable[[Key], str]) -> str:
     head = "".join(f"<th>{threads}</th>" for threads in grid.threads)
     rows = "".join(
         f'<tr><th class="left">{size_text(size)}</th>'
@@ -149,8 +154,12 @@ def _matrix(report: Report, title: str, pattern: str, cell: Callable[[Key], str]
 
 
 def _predicted(report: Report) -> Iterable[str]:
+    grid = report.experiment.definition.grid
+    if grid is None:
+        return
+    yield "<h2>Predicted IOPS</h2>"
     for variant in report.experiment.definition.variants:
-        for pattern in report.experiment.definition.grid.patterns:
+        for pattern in grid.patterns:
 
             def cell(key: Key, filesystem: str = variant.filesystem) -> str:
                 result = report.outcome.cells.get((filesystem, key))
@@ -158,27 +167,94 @@ def _predicted(report: Report) -> Iterable[str]:
                     return "-"
                 return f"{result.iops.value:,.0f}<small>± {result.iops.half_width_percent:.1f} %</small>"
 
-            yield _matrix(report, f"{variant.filesystem}, {pattern}", pattern, cell)
+            yield _matrix(grid, f"{variant.filesystem}, {pattern}", pattern, cell)
+
+
+def _cases(report: Report) -> Iterable[str]:
+    if report.experiment.definition.grid is not None:
+        return
+    rows = []
+    for breakdown in report.findings.breakdowns:
+        result = report.outcome.cells[breakdown.label, breakdown.key]
+        rows.append(
+            f'<tr><td class="left">{escape(breakdown.label)}</td><td class="left">{escape(result.filesystem)}</td>'
+            f"<td>{result.iops.value:,.0f}<small>± {result.iops.half_width_percent:.1f} %</small></td>"
+            f"<td>{result.iops.value * result.key.block_size_bytes / 1e6:,.0f}</td>"
+            f'<td class="wrap">{escape(breakdown.binding)}</td></tr>'
+        )
+    head = (("case", "left"), ("filesystem", "left"), ("IOPS", ""), ("MB/s", ""), ("what limits", "left"))
+    titles = "".join(f'<th class="{side}">{title}</th>' for title, side in head)
+    yield f'<h2>Predicted, by case</h2><div class="scroll"><table><tr>{titles}</tr>{"".join(rows)}</table></div>'
+
+
+def _worth(report: Report) -> Iterable[str]:
+    grid = report.experiment.definition.grid
+    if grid is None or len(report.findings.changes) < 2:
+        return
+    rows = "".join(
+        f'<tr><td class="left">{escape(found.change.name)}</td>'
+        + "".join(f"<td>{worth_text(found, pattern)}</td>" for pattern in grid.patterns)
+        + "</tr>"
+        for found in report.findings.changes
+    )
+    head = "".join(f"<th>{pattern}</th>" for pattern in grid.patterns)
+    yield "<h2>What every change is worth</h2><p>Ratio of IOPS: median (smallest to largest) over the cells.</p>"
+    yield f'<div class="scroll"><table><tr><th class="left">change</th>{head}</tr>{rows}</table></div>'
 
 
 def _ratios(report: Report) -> Iterable[str]:
-    if not report.findings.ratios:
+    grid = report.experiment.definition.grid
+    if grid is None or not any(found.ratios for found in report.findings.changes):
         return
-
-    def cell(key: Key) -> str:
-        ratio = report.findings.ratios.get(key)
-        if ratio is None:
-            return "-"
-        measured = report.findings.measured_ratios.get(key)
-        text = f"{ratio.value:.2f}<small>{ratio.low:.2f} to {ratio.high:.2f}</small>"
-        return text + (f"<small>measured {measured:.2f}</small>" if measured is not None else "")
-
     yield "<h2>Ratio of IOPS</h2><p>With the 95 % interval from paired batches, and the measured ratio.</p>"
-    for pattern in report.experiment.definition.grid.patterns:
-        yield _matrix(report, f"{report.after} / {report.before}, {pattern}", pattern, cell)
+    for found in report.findings.changes:
+
+        def cell(key: Key, found: ChangeResult = found) -> str:
+            ratio = found.ratios.get(key)
+            if ratio is None:
+                return "-"
+            measured = found.measured_ratios.get(key)
+            text = f"{ratio.value:.2f}<small>{ratio.low:.2f} to {ratio.high:.2f}</small>"
+            return text + (f"<small>measured {measured:.2f}</small>" if measured is not None else "")
+
+        for pattern in grid.patterns:
+            if any(key.pattern == pattern for key in found.ratios):
+                yield _matrix(grid, f"{found.change.after} / {found.change.before}, {pattern}", pattern, cell)
+
+
+def _unknowns(report: Report) -> Iterable[str]:
+    """What is predicted for every value of something unknown, and what the figures say about it."""
+    for found in report.findings.unknowns:
+        yield f"<h2>Not known: {escape(found.unknown.name)}</h2>"
+        yield f"<p>{escape(found.unknown.why)}; {escape(found.verdict)}</p>"
+        names = "".join(f"<th>{escape(name)}</th>" for name in found.names)
+        if found.claims:
+            rows = []
+            for claim in found.claims:
+                each = (claim.alternatives.get(name, claim) for name in found.names[1:])
+                judged = "".join(
+                    f'<td class="{"good" if one.holds else "bad"}">{escape(one.found)}</td>' for one in (claim, *each)
+                )
+                rows.append(
+                    f'<tr><td class="wrap">{escape(claim.text)}</td><td>{escape(claim.measured)}</td>{judged}</tr>'
+                )
+            head = f'<tr><th class="left">claim</th><th>measured</th>{names}</tr>'
+            yield f'<div class="scroll"><table>{head}{"".join(rows)}</table></div>'
+        if found.cells:
+            rows = [
+                f'<tr><td class="left">{escape(name_text(label, key))}</td>'
+                + "".join(f"<td>{'-' if rate is None else f'{rate:,.0f}'}</td>" for rate in rates)
+                + "</tr>"
+                for (label, key), rates in found.cells.items()
+            ]
+            yield f"<p>Predicted IOPS of the {len(found.cells)} of {found.concerned} cells that differ noticeably.</p>"
+            yield f'<div class="scroll"><table><tr><th class="left">cell</th>{names}</tr>{"".join(rows)}</table></div>'
 
 
 def _comparisons(report: Report) -> Iterable[str]:
+    grid = report.experiment.definition.grid
+    if grid is None:
+        return
     if report.findings.comparisons:
         yield "<h2>Predicted against measured</h2>"
     for comparison in report.findings.comparisons:
@@ -195,18 +271,21 @@ def _comparisons(report: Report) -> Iterable[str]:
 
         reference = comparison.reference.reference
         title = f"{comparison.filesystem}, {comparison.pattern} ({comparison.role}): error, predicted, measured"
-        yield _matrix(report, title, comparison.pattern, cell)
+        yield _matrix(grid, title, comparison.pattern, cell)
         remark = f"; {reference.remark}" if reference.remark else ""
         yield f'<p class="faint">{escape(comparison.reference.label)}: {escape(reference.source + remark)}</p>'
 
 
 def _locks(report: Report) -> Iterable[str]:
-    pattern, size, threads = report.cell
-    yield f"<h2>Locks: {pattern}, {size_text(size)}, {threads} threads</h2>"
+    if report.cell is not None:
+        pattern, size, threads = report.cell
+        yield f"<h2>Locks: {pattern}, {size_text(size)}, {threads} threads</h2>"
+    else:
+        yield "<h2>Locks</h2>"
     yield "<p>In the layout of /proc/lock_stat, times in microseconds.</p>"
     for breakdown in report.findings.breakdowns:
-        locks = report.outcome.cells[breakdown.filesystem, breakdown.key].locks
-        yield f"<h3>{escape(breakdown.filesystem)}</h3><pre>{escape(compact_lock_stat(locks))}</pre>"
+        locks = report.outcome.cells[breakdown.label, breakdown.key].locks
+        yield f"<h3>{escape(breakdown.label)}</h3><pre>{escape(compact_lock_stat(locks))}</pre>"
 
 
 def _fit(report: Report) -> Iterable[str]:

@@ -75,7 +75,10 @@ read_exit = 1000
 xfs_read_entry = 500
 xfs_map_blocks = 500
 xfs_submit_sector = 150
-drop_cached_pages = 1000
+sysbench_request = 300
+sysbench_copy = 50
+page_cache_flush = 1500
+page_cache_zero = 1500
 ext4_submit = 1000
 ext4_submit_sector = 200
 

@@ -10,7 +10,7 @@ import pytest
 
 from fssim.experiment.analysis import analyse
 from fssim.experiment.cells import versions
-from fssim.experiment.definition import Experiment, load_experiment
+from fssim.experiment.loading import Experiment, load_experiment
 from fssim.experiment.job import choose_cell, restrict
 from fssim.experiment.report import Report
 from fssim.experiment.runner import Workers, plan, run_cells

@@ -5,20 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from fssim.engine.reference.engine import run_reference
+from fssim.filesystem import load_filesystem
 from fssim.system import LockUse, RunResult, System
 
 
 def run(system: System, *, engine: str = "compiled", check: bool = True) -> RunResult:
-    """Return what a device of 30 us plus 10 ns per byte would give, serial for the protocol that locks exclusively.
+    """Return what a device of 30 us plus a jiffy plus 10 ns per byte would give.
+
+    It is serial for sequential reads of the protocol that locks exclusively.
 
     An event log cannot be faked: the reference engine makes it.
     """
     if system.log:
         return run_reference(system)
-    threads = len(system.threads)
+    threads = sum(not thread.daemon for thread in system.threads) * system.constants.get("IODEPTH", 1)
     block = system.constants["BLOCK_SIZE"]
-    serial = "exclusive" in system.constants["READ"].name and "sequential" in system.threads[0].protocol.name
-    service_ns = 30_000 + 10 * block
+    exclusive = system.constants.get("TRANSFER") is load_filesystem("xfs-2.6.39").read
+    exclusive = exclusive and bool(system.version.get("SERIAL_READS", 1))
+    serial = exclusive and "sequential" in system.threads[0].protocol.name
+    service_ns = 30_000 + 10 * block + system.host.path_ns.get("jiffy", 0)
     active = 1 if serial else min(threads, 32)
     between_ns = service_ns // active
     random = np.random.default_rng([system.seed, threads, block])
@@ -47,6 +52,7 @@ def run(system: System, *, engine: str = "compiled", check: bool = True) -> RunR
             "wait Inode.iolock exclusive": wait - wait // 2,
             "wait Inode.iolock shared": 0,
         },
+        sleeps_in_submission={},
         locks=(
             LockUse("Inode.i_mutex", "exclusive", 2000, 1900, 1990, 10**8, 100, 10**6, 10**8, 100, 10**6, 2000),
             LockUse("Inode.iolock", "shared", 2000, 0, 0, 0, 0, 0, 10**8, 100, 10**6, 2000),

@@ -7,9 +7,11 @@ import dataclasses
 import msgspec
 import pytest
 
-from fssim.experiment.analysis import breakdown, summarise
+from fssim.experiment.analysis import breakdown
+from fssim.experiment.comparison import summarise
 from fssim.experiment.cells import length_of_run
-from fssim.experiment.definition import DirectionClaim, ErrorClaim, Experiment
+from fssim.experiment.definition import DirectionClaim, ErrorClaim
+from fssim.experiment.loading import Experiment
 from fssim.experiment.report import Report, summary
 from fssim.experiment.runner import plan
 from fssim.experiment.tables import Key
@@ -55,7 +57,7 @@ def test_the_trivial_rule_is_shown_beside_every_table_but_its_own(report: Report
 
 
 def test_the_ratio_is_that_of_after_over_before(report: Report) -> None:
-    ratio = report.findings.ratios[Key("seqrd", 4096, 16)]
+    ratio = report.findings.changes[0].ratios[Key("seqrd", 4096, 16)]
     assert ratio.value == pytest.approx(16, rel=0.01)  # the fake's device serves 16 at a time, or 1
     assert ratio.low < ratio.value < ratio.high
 

@@ -1,0 +1,56 @@
+"""The workloads that a cell can run: a new one is added here, and nowhere else among the experiments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fssim.experiment.tables import Key
+from fssim.filesystem import Filesystem
+from fssim.workload import creates, fio, sysbench
+from fssim.workload.creates import LargeCreates
+from fssim.workload.fio import Fio
+from fssim.workload.sysbench import Sysbench
+
+if TYPE_CHECKING:
+    from fssim.experiment.cells import Task
+    from fssim.system import System
+
+Workload = Sysbench | Fio | LargeCreates
+
+
+def key_of(workload: Workload) -> Key:
+    """Return pattern, block size and I/Os in flight of a workload; those of sysbench are in the grid."""
+    match workload:
+        case Fio():
+            return Key(workload.pattern, workload.block_size_bytes, workload.in_flight)
+        case LargeCreates():
+            return Key(creates.PATTERN, workload.block_size_bytes, workload.threads)
+        case Sysbench():
+            raise TypeError("sysbench is run in a grid")
+
+
+def check(workload: Workload, filesystem: Filesystem) -> None:
+    """Raise `UserError` for a workload that cannot run as it is stated, or not on this version of a filesystem."""
+    if isinstance(workload, Fio):
+        fio.check(workload, filesystem)
+
+
+def system_of_workload(task: Task, filesystem: Filesystem, **how: Any) -> System:
+    """Return the system of a task; `how`: length of the run, seed and log."""
+    pattern, block_size_bytes, threads = task.key
+    match task.workload:
+        case Fio():
+            return fio.build_system(filesystem, task.machine, task.workload, geometry=task.volume, **how)
+        case LargeCreates():
+            return creates.build_system(filesystem, task.machine, task.workload, geometry=task.volume, **how)
+        case Sysbench():
+            return sysbench.build_system(
+                filesystem,
+                task.machine,
+                pattern,
+                block_size_bytes,
+                threads,
+                workload=task.workload,
+                geometry=task.volume,
+                **how,
+            )
