@@ -1,5 +1,7 @@
 """Short scenes for the contract of the engines: a few threads, each a line of protocol text, around one lock.
 
+Beside the lock the place has a counter, a queue of integers, a space of 4 units and a map of 8 blocks.
+
 In the text of a thread these words stand for effects on `place.lock`, whatever its kind:
 
     TAKE, DROP        acquire and release, exclusive where the lock has modes
@@ -26,6 +28,7 @@ from fssim.engine import run
 from fssim.machine.device import Device
 from fssim.machine.host import Host
 from fssim.protocol.bytecode import LOG_NAMES, OPCODE_NAMES
+from fssim.protocol.language import BlockMap, Space
 from fssim.system import RunResult, System, Thread
 from tests.protocol.source import module
 
@@ -33,6 +36,8 @@ WAKEUP_NS = 100
 SWITCH_NS = 10
 HANDOFF_NS = 1
 AWAKE_NS = WAKEUP_NS + SWITCH_NS
+SPACE_UNITS = 4
+MAP_BLOCKS = 8
 MOST_EFFECTS = 200_000  # no scene needs as many; a broken engine stops soon
 
 
@@ -72,6 +77,9 @@ class Place(Shared):
     mutex: Mutex
     spin: SpinLock
     count: Counter
+    queue: Queue[int]
+    space: Space
+    blocks: BlockMap
     writers: int
     readers: int
     entries: int
@@ -89,7 +97,7 @@ def play(engine: str, *threads: str, kind: Kind = FIFO_RWLOCK, check: bool = Tru
     host |= {name: settings.pop(name) for name in Host.__struct_fields__ if name in settings}
     device: Device | None = settings.pop("device", None)
     made = scene_module(kind, threads)
-    place = made.Place()
+    place = made.Place(space=Space(SPACE_UNITS), blocks=BlockMap(MAP_BLOCKS))
     return run(
         System(
             threads=[Thread(made.thread_protocols[text], (place,)) for text in threads],

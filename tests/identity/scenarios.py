@@ -1,5 +1,8 @@
 """Fixed scenarios: protocol x kinds of locks x number of threads x machine, each with a pinned fingerprint.
 
+Those with asynchronous I/O are a pipeline from submitters over an interrupt daemon to workers; those that write
+themselves have a device that is polled, and the same one with interrupts.
+
 `python -m tests.identity.scenarios` writes `fingerprints.toml` anew (after a deliberate change of the contract, of the
 opcodes or of the protocols; review the difference); with `--check` it only compares, with the reference engine.
 """
@@ -13,11 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from fssim.engine import run
 from fssim.machine.device import Device, FlashDevice, SimpleDevice
 from fssim.machine.host import Host
+from fssim.protocol.language import BlockMap, Queue, Space
 from fssim.system import System, Thread
-from tests.identity import fixed_protocols
+from tests.identity import fixed_pipelines, fixed_protocols
 
 GOLDEN = Path(__file__).with_name("fingerprints.toml")
 IOS = 150
@@ -92,6 +98,29 @@ MACHINES: dict[str, tuple[dict[str, Any], Device]] = {
     ),
 }
 
+WRITING = FlashDevice(
+    channels=4,
+    page_bytes=4_096,
+    command_ns=900,
+    page_load_ns=20_000,
+    channel_ps_per_byte=5_000,
+    bus_ps_per_byte=1_000,
+    write_command_ns=300,
+    write_bus_ps_per_byte=1_100,
+    write_cache_bytes=48 * 1024,
+    drain_ps_per_byte=1_900,
+    write_inline_bytes=512,
+    write_segment_bytes=4_096,
+    write_segment_ns=400,
+    write_ns=1_700,
+)
+WRITING_HOST = {"cpus": 4, "wakeup_ns": 1_300, "interrupt_ns": 900, "switch_ns": 400, "idle_exit_ns": 5_000}
+MACHINES |= {
+    "polled": (WRITING_HOST, replace(WRITING, write_polled=True)),
+    "interrupts": ({**WRITING_HOST, "timeslice_ns": 2_000, "idle_depth_ns": 3_000}, WRITING),
+}
+FIRST_MACHINES = ("plain", "server", "flash", "packets")
+
 
 @dataclass(frozen=True)
 class Scenario:
@@ -124,9 +153,101 @@ class Scenario:
         )
 
 
-SCENARIOS = tuple(
-    Scenario(program, rwlock, mutex, threads, machine)
-    for program, (rwlock, mutex), threads, machine in itertools.product(PROGRAMS, LOCK_KINDS, THREADS, MACHINES)
+def _volume(inodes: int) -> Any:
+    """A mount with files whose blocks are written, unwritten and holes in turn; room for one transaction and a bit."""
+    files = [
+        fixed_pipelines.Inode(
+            disk_offset=number << 30,
+            extents=BlockMap(contents=bytes(block // 3 % 3 for block in range(fixed_pipelines.BLOCKS))),
+        )
+        for number in range(inodes)
+    ]
+    return fixed_pipelines.Mount(log=Space(fixed_pipelines.RESERVATION + 1), latest=files[0]), files
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Asynchronous I/O: a submitter an inode, each with `depth` requests, an interrupt daemon and workers."""
+
+    depth: int
+    inodes: int
+    workers: int
+    machine: str
+
+    @property
+    def name(self) -> str:
+        return f"pipeline-{self.depth}-{self.inodes}-{self.workers}-{self.machine}"
+
+    def system(self) -> System:
+        host, device = MACHINES[self.machine]
+        mount, files = _volume(self.inodes)
+        threads = []
+        for inode in files:
+            ring = fixed_pipelines.Ring()
+            requests = [fixed_pipelines.Request(ring=ring, inode=inode, begun=-1) for _ in range(self.depth)]
+            ring.done = Queue(requests)
+            threads.append(Thread(fixed_pipelines.submitter, (mount, ring, inode)))
+        threads.append(Thread(fixed_pipelines.interrupt, (mount,), daemon=True))
+        threads += [Thread(fixed_pipelines.convert, (mount,), daemon=True)] * self.workers
+        return System(
+            threads=threads,
+            host=Host(**host),
+            device=device,
+            seed=20_110_720,
+            ios=max(IOS, 2 * self.depth),
+            warmup_ios=max(WARMUP_IOS, self.depth),
+            batch_ios=25,
+            log=True,
+        )
+
+
+@dataclass(frozen=True)
+class Writing:
+    """Synchronous writes; thread n uses file n % 2."""
+
+    program: str
+    threads: int
+    machine: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.program}-{self.threads}-{self.machine}"
+
+    def system(self) -> System:
+        host, device = MACHINES[self.machine]
+        mount, files = _volume(2)
+        program = getattr(fixed_pipelines, self.program)
+        return System(
+            threads=[Thread(program, (mount, files[number % 2])) for number in range(self.threads)],
+            host=Host(**host),
+            device=device,
+            seed=20_110_719,
+            ios=IOS,
+            warmup_ios=WARMUP_IOS,
+            batch_ios=25,
+            log=True,
+        )
+
+
+SCENARIOS: tuple[Scenario | Pipeline | Writing, ...] = (
+    *(
+        Scenario(program, rwlock, mutex, threads, machine)
+        for program, (rwlock, mutex), threads, machine in itertools.product(
+            PROGRAMS, LOCK_KINDS, THREADS, FIRST_MACHINES
+        )
+    ),
+    *(
+        Pipeline(depth, inodes, workers, machine)
+        for depth, inodes, workers, machine in itertools.product(
+            (4, 64, 512), (1, 2), (1, 3), ("server", "flash", "polled", "interrupts")
+        )
+    ),
+    *(
+        Writing(program, threads, machine)
+        for program, threads, machine in itertools.product(
+            ("writes", "sub_block_writes"), THREADS, ("server", "polled", "interrupts")
+        )
+    ),
 )
 
 

@@ -9,7 +9,21 @@ from typing import Any
 import pytest
 
 from fssim.engine import run
-from fssim.engine.reference import cache_line, counters, devices, flash, locks, scheduler, simulation, spinning, thread
+from fssim.engine.reference import (
+    block_maps,
+    cache_line,
+    counters,
+    devices,
+    effects,
+    flash,
+    locks,
+    queues,
+    scheduler,
+    simulation,
+    spaces,
+    spinning,
+    thread,
+)
 from fssim.engine.reference.statistics import Statistics
 from fssim.protocol.language import SHARED
 from tests.identity.compare import differences
@@ -64,7 +78,7 @@ def nobody_ever_waits_long(self: Any, thread: Any) -> bool:
 
 def a_woken_thread_does_not_switch(self: Any, thread: Any) -> None:
     self.statistics.enter(thread, self.statistics.wakeup, self.simulation.now)
-    self._ready_after(thread, self._host.wakeup_ns)
+    self._ready_after(thread, self._host.wakeup_ns + self._idle_exit_ns(thread.home))
 
 
 def nobody_is_atomic(self: Any) -> bool:
@@ -102,7 +116,7 @@ def a_page_is_not_loaded_ahead(self: Any) -> int | None:
 
 
 def the_cache_admits_whatever_comes(self: Any, now: int, size_bytes: int) -> int:
-    self.draining.book(now, flash.transfer_ns(size_bytes, self._ps_per_byte))
+    self.draining.book(now, self._drain_ns(size_bytes))
     return now
 
 
@@ -145,6 +159,56 @@ def latencies_of_the_warm_up_are_counted(self: Any, now: int) -> None:
     self._window_start = now
 
 
+def an_item_is_kept_although_somebody_waits(self: Any, item: Any, wake: Any) -> None:
+    self._items.append(item)
+
+
+def the_device_wakes_as_a_thread_does(self: Any, request: Any) -> None:
+    self._hand_on(request.tag, self._scheduler.wake)
+
+
+def who_asks_for_less_overtakes(self: Any, thread: Any, units: int) -> Any:
+    self._simulation.log(thread, spaces.OPCODES["TAKE"], self.number, units)
+    if units <= self.free:
+        self.free -= units
+        return None
+    self._waiters.append((thread, units))
+    return self._wait(thread, self._goes_on)
+
+
+def one_taker_is_woken(self: Any, thread: Any, units: int) -> None:
+    self._simulation.log(thread, spaces.OPCODES["GIVE"], self.number, units)
+    self.free += units
+    if self._waiters and self._waiters[0][1] <= self.free:
+        waiter, wanted = self._waiters.popleft()
+        self.free -= wanted
+        waiter.waits_for = None
+        self._simulation.log(waiter, spaces.LOG_GRANT, self.number, wanted)
+        self._scheduler.wake(waiter)
+
+
+def runs_that_meet_are_not_merged(self: Any, block: int, count: int, state: int) -> None:
+    self.runs += (state != 0) - self._runs_in(block, block + count)
+    self.present += (count if state else 0) - self._present_in(block, block + count)
+    self._states[block : block + count] = bytes([state]) * count
+
+
+def a_run_ends_with_the_map(self: Any, block: int, count: int) -> tuple[int, int]:
+    return LOOKUP(self, block, min(count, max(self.blocks - block, 1)))
+
+
+LOOKUP = block_maps.BlockStates.lookup
+
+
+def the_submission_goes_on_until_the_io_is_complete(self: Any, thread: Any, *_: Any) -> None:
+    self._simulation.log(thread, effects.OPCODES["SUBMITTED"], effects.NO_OBJECT, 0)
+
+
+def no_segment_costs_anything(self: Any, size_bytes: int) -> int:
+    parameters = self._parameters
+    return flash.transfer_ns(max(size_bytes - parameters.write_inline_bytes, 0), parameters.drain_ps_per_byte)
+
+
 FAULTS: list[tuple[type, str, Callable[..., Any]]] = [
     (locks.FifoRWLock, "_is_grantable", readers_overtake_queued_writers),
     (locks.FifoRWLock, "_admit_readers", one_reader_is_woken_instead_of_the_run),
@@ -166,6 +230,14 @@ FAULTS: list[tuple[type, str, Callable[..., Any]]] = [
     (flash.FlashStorage, "_serve", the_channel_is_free_when_the_data_are_here),
     (flash.WriteCache, "admit", the_cache_admits_whatever_comes),
     (counters.WaitedCounter, "decrement", one_waiter_is_woken_at_zero),
+    (queues.WaitedQueue, "_hand_on", an_item_is_kept_although_somebody_waits),
+    (queues.WaitedQueue, "tell", the_device_wakes_as_a_thread_does),
+    (spaces.WaitedSpace, "take", who_asks_for_less_overtakes),
+    (spaces.WaitedSpace, "give", one_taker_is_woken),
+    (block_maps.BlockStates, "fill", runs_that_meet_are_not_merged),
+    (block_maps.BlockStates, "lookup", a_run_ends_with_the_map),
+    (effects.Interpreter, "_submitted", the_submission_goes_on_until_the_io_is_complete),
+    (flash.WriteCache, "_drain_ns", no_segment_costs_anything),
     (Statistics, "_open_window", latencies_of_the_warm_up_are_counted),
 ]
 

@@ -11,13 +11,13 @@ import pytest
 
 from fssim.engine import run
 from tests.identity.compare import assert_identical
-from tests.identity.scenarios import SCENARIOS, Scenario, golden
+from tests.identity.scenarios import SCENARIOS, Pipeline, Scenario, Writing, golden
 
 REGENERATE = "; if that is meant, run `python -m tests.identity.scenarios` and review the difference"
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_engines_agree_on_the_pinned_fingerprint(scenario: Scenario) -> None:
+def test_engines_agree_on_the_pinned_fingerprint(scenario: Scenario | Pipeline | Writing) -> None:
     result = assert_identical(scenario.system())
     assert result.error is None
     assert result.fingerprint == golden()[scenario.name], f"the event log of {scenario.name} has changed{REGENERATE}"
@@ -38,7 +38,9 @@ def test_fingerprints_are_the_same_under_python_minus_o() -> None:
 
 @pytest.mark.parametrize("engine", ["reference", "compiled"])
 @pytest.mark.parametrize("scenario", SCENARIOS[::17], ids=lambda scenario: scenario.name)
-def test_a_second_run_is_the_same_and_keeping_a_log_changes_nothing(scenario: Scenario, engine: str) -> None:
+def test_a_second_run_is_the_same_and_keeping_a_log_changes_nothing(
+    scenario: Scenario | Pipeline | Writing, engine: str
+) -> None:
     system = scenario.system()
     first, second = run(system, engine=engine), run(system, engine=engine)
     assert first.fingerprint == second.fingerprint

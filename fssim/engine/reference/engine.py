@@ -30,7 +30,8 @@ from fssim.engine.reference.waited import Waited
 from fssim.errors import Deadlock, RunError
 from fssim.machine.device import Device, SimpleDevice
 from fssim.machine.host import Host
-from fssim.protocol import language
+from fssim.protocol import Protocol, language
+from fssim.protocol.native import Native
 from fssim.system import RunResult, System, Thread
 
 LOCK_KINDS: dict[type[language.Primitive], dict[str, type[Lock]]] = {
@@ -52,7 +53,12 @@ class _Run:
         template = _own_copy(system.threads)
         self.objects: Objects = walk(template)
         compile_programs(system)  # refuses what the compiled engine would refuse
-        self.threads = [_make_thread(number, thread, system) for number, thread in enumerate(template)]
+        programs = dict.fromkeys(thread.protocol for thread in template)
+        natives = {program: _native(program, system) for program in programs}
+        self.threads = [
+            _make_thread(number, thread, natives[thread.protocol], system.seed)
+            for number, thread in enumerate(template)
+        ]
         self.simulation = Simulation(system.host, system.seed, system.log)
         self.statistics = Statistics(
             self.threads, self.objects.classes, system.warmup_ios, system.ios, system.batch_ios
@@ -165,8 +171,11 @@ def _own_copy(threads: Sequence[Thread]) -> list[Thread]:
     return [replace(thread, arguments=arguments) for thread, arguments in zip(threads, copies, strict=True)]
 
 
-def _make_thread(number: int, thread: Thread, system: System) -> SimThread:
-    program = thread.protocol.native(constants=system.overrides, path_ns=system.host.path_ns, ghosts=system.ghosts)
-    generator = program(*thread.arguments)
+def _native(program: Protocol, system: System) -> Native:
+    return program.native(constants=system.overrides, path_ns=system.host.path_ns, ghosts=system.ghosts)
+
+
+def _make_thread(number: int, thread: Thread, native: Native, seed: int) -> SimThread:
+    generator = native(*thread.arguments)
     assert isinstance(generator, GeneratorType)
-    return SimThread(number, thread.daemon, generator, system.seed)
+    return SimThread(number, thread.daemon, generator, seed)
