@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from tests.contract import (
+    test_asynchronous,
     test_barging_mutex,
     test_cost,
     test_counter,
@@ -286,6 +287,204 @@ COMPILED_MUTANTS = (
     ),
 )
 
+COMPILED_MUTANTS += (
+    # queues and spaces
+    in_compiled(
+        "an item is kept although somebody waits",
+        ("    waits = a.locks[number, READER_HEAD] >= 0\n", "    waits = False\n"),
+        by=test_asynchronous.test_an_item_goes_to_who_has_waited_longest_and_is_not_taken_by_who_comes_before_it_runs,
+    ),
+    in_compiled(
+        "who waits for a queue is served last come first served",
+        (
+            "                    enqueue(a.threads, a.locks, number, READER_HEAD, READER_TAIL, thread)\n"
+            "                    category = IN_WAIT + use_row(a.locks, number, SHARED)\n"
+            "                    turn = BLOCK\n"
+            "                    break\n"
+            "                registers[base + code[pc + 1]] = take_item(",
+            "                    threads[thread, NEXT] = locks[number, READER_HEAD]\n"
+            "                    locks[number, READER_HEAD] = thread\n"
+            "                    category = IN_WAIT + use_row(a.locks, number, SHARED)\n"
+            "                    turn = BLOCK\n"
+            "                    break\n"
+            "                registers[base + code[pc + 1]] = take_item(",
+        ),
+        by=test_asynchronous.test_an_item_goes_to_who_has_waited_longest_and_is_not_taken_by_who_comes_before_it_runs,
+    ),
+    in_compiled(
+        "a give wakes only one",
+        ("    while space[READER_HEAD] >= 0 and a.threads[", "    if space[READER_HEAD] >= 0 and a.threads["),
+        by=test_asynchronous.test_a_give_grants_to_all_whose_turn_has_come_and_who_fit,
+    ),
+    in_compiled(
+        "a take overtakes those who wait",
+        ("if locks[number, READER_HEAD] >= 0 or units > locks[number, COUNT]:", "if units > locks[number, COUNT]:"),
+        by=test_asynchronous.test_nobody_takes_past_those_who_wait_although_enough_is_free,
+    ),
+    in_compiled(
+        "granted units are still free",
+        ("        space[COUNT] -= a.threads[space[READER_HEAD], WANTED]\n", ""),
+        by=test_asynchronous.test_what_is_granted_is_taken_before_the_woken_thread_runs,
+    ),
+    # block maps
+    in_compiled(
+        "a run that meets the one behind it is not merged",
+        (
+            "runs += np.int64((behind != 0) & (behind != state)) - np.int64((behind != 0) & (behind != previous))",
+            "runs -= np.int64((behind != 0) & (behind != previous))",
+        ),
+        by=test_asynchronous.test_runs_and_present_blocks_follow_every_merge_and_split,
+        fills=[(2, 4, 1), (3, 1, 2)],
+        runs=3,
+        present=4,
+    ),
+    in_compiled(
+        "a run that meets the one before it is counted twice",
+        ("        runs += np.int64(previous != state)\n", "        runs += 1\n"),
+        by=test_asynchronous.test_runs_and_present_blocks_follow_every_merge_and_split,
+        fills=[(2, 1, 1), (4, 1, 1), (3, 1, 1)],
+        runs=1,
+        present=3,
+    ),
+    in_compiled(
+        "the holes end with the last block",
+        ("return count if run == inside and state == 0 else run", "return run"),
+        by=test_asynchronous.test_a_lookup_ends_where_the_state_does_and_the_holes_behind_the_last_block_do_not_end,
+    ),
+    # asynchronous I/O
+    in_compiled(
+        "the bus turns to the next read before the first is complete",
+        (
+            "            if not joins:\n                complete_request(a, now, request)\n",
+            "            if not joins:\n                bus_step(a, now)\n"
+            "                complete_request(a, now, request)\n",
+        ),
+        by=test_asynchronous.test_the_bus_of_the_flash_device_turns_to_the_next_read_after_the_target_is_told,
+    ),
+    in_compiled(
+        "who waits for a counter does not look again after the device has told",
+        (
+            "wake(a, now, waiter, control[INTERRUPT_NS], RETRY_NOW)",
+            "wake(a, now, waiter, control[INTERRUPT_NS], RESUMED)",
+        ),
+        by=test_asynchronous.test_who_waits_for_a_counter_looks_again_after_the_device_has_told,
+    ),
+    in_compiled(
+        "only one who waits for a counter is told by the device",
+        (
+            "        a.locks[number, READER_HEAD] = -1\n        while waiter >= 0:\n",
+            "        a.locks[number, READER_HEAD] = -1\n        if waiter >= 0:\n",
+        ),
+        by=test_asynchronous.test_all_who_wait_for_a_counter_are_interrupted_when_the_last_of_its_ios_is_done,
+    ),
+    in_compiled(
+        "who is told by the device pays a switch",
+        (
+            "hand_on(a, now, number, control[INTERRUPT_NS], RESUMED)",
+            "hand_on(a, now, number, control[INTERRUPT_NS], GRANTED)",
+        ),
+        by=test_asynchronous.test_who_is_told_by_the_device_is_interrupted_and_does_not_switch,
+    ),
+    in_compiled(
+        "the service time is drawn when the service begins",
+        (
+            "    requests[request, SERVICE] = control[LATENCY_NS]\n    if control[LATENCY_RANDOM] != 0:\n"
+            "        drawn = next_draw(a.threads, a.streams, requests[request, REQUEST_THREAD])\n"
+            "        requests[request, SERVICE] = exponential(a.table, drawn, control[LATENCY_NS])\n",
+            "",
+        ),
+        (
+            "    a.requests[request, TRANSFERS] = 0\n",
+            "    a.requests[request, TRANSFERS] = 0\n    requests = a.requests\n"
+            "    drawn = next_draw(a.threads, a.streams, requests[request, REQUEST_THREAD])\n"
+            "    requests[request, SERVICE] = exponential(a.table, drawn, a.control[LATENCY_NS])\n",
+        ),
+        by=test_asynchronous.test_the_service_time_is_drawn_at_the_submission_also_if_the_io_has_to_wait,
+        seed=1,
+    ),
+    in_compiled(
+        "the row of an asynchronous request is never free again",
+        (
+            "    requests[request, REQUEST_NEXT] = control[FREE_REQUEST]\n    control[FREE_REQUEST] = request\n",
+            "",
+        ),
+        by=test_asynchronous.test_the_room_of_what_is_done_is_used_again,
+    ),
+    in_compiled(
+        "the place that is kept for a tag is lost when somebody waits for it",
+        ("        control[FREE_NODES] += 1\n        give_item(", "        give_item("),
+        by=test_asynchronous.test_the_room_of_what_is_done_is_used_again,
+    ),
+    in_compiled(
+        "a submission does not keep its processor awake",
+        ("    control[LAST_SUBMITTER] = a.threads[thread, HOME]\n", ""),
+        by=test_asynchronous.test_a_submission_from_a_processor_keeps_it_awake,
+    ),
+    in_compiled(
+        "who is told by the device finds its processor awake",
+        (
+            "    latency += idle_exit(a.control, a.threads, a.cpus, now, thread)\n",
+            "    if step != RESUMED:\n        latency += idle_exit(a.control, a.threads, a.cpus, now, thread)\n",
+        ),
+        by=test_asynchronous.test_a_thread_that_is_told_pays_for_leaving_idle_as_one_that_reads,
+    ),
+    # polled writes and the write cache
+    in_compiled(
+        "a polled write gives up its processor",
+        (
+            "                    if keep_ns > 0:\n                        threads[thread, STEP] = AFTER_POLL\n"
+            "                        turn = KEEP\n                        break\n",
+            "                    if keep_ns > 0:\n                        threads[thread, TIMER] = now + keep_ns\n"
+            "                        threads[thread, STEP] = AFTER_POLL\n                        category = IN_SLEEP\n"
+            "                        turn = BLOCK\n                        break\n",
+        ),
+        by=test_asynchronous.test_a_polled_write_keeps_its_processor_and_is_no_wait,
+    ),
+    in_compiled(
+        "an asynchronous write is polled",
+        (
+            "    note(a.control, a.log, now, thread, line, op, number, length)\n    submit(",
+            "    note(a.control, a.log, now, thread, line, op, number, length)\n"
+            "    if op == SUBMITW and control[WRITE_POLLED] != 0:\n        tell_target(a, now, request)\n"
+            "        return GOING_ON\n    submit(",
+        ),
+        by=test_asynchronous.test_an_asynchronous_write_is_never_polled,
+    ),
+    in_compiled(
+        "a write has no command on its bus",
+        ("duration = control[WRITE_COMMAND] + picoseconds(", "duration = picoseconds("),
+        by=test_asynchronous.test_each_write_has_a_command_on_the_bus,
+    ),
+    in_compiled(
+        "the first segment costs as the others do",
+        (
+            "drain_ns += (size - 1) // control[WRITE_SEGMENT] *",
+            "drain_ns += (size - 1 + control[WRITE_SEGMENT]) // control[WRITE_SEGMENT] *",
+        ),
+        by=test_asynchronous.test_inline_bytes_need_no_draining_and_further_segments_more,
+    ),
+    # what is counted
+    in_compiled(
+        "fewer than none are in flight",
+        ("                if a.resources[IN_FLIGHT, LEVEL] > 0:\n", "                if True:\n"),
+        by=test_asynchronous.test_a_completion_without_a_beginning_leaves_nobody_in_flight,
+    ),
+    in_compiled(
+        "sleeps in a submission are not counted",
+        ("            a.sleeps[category] += threads[thread, SUBMITTING]\n", ""),
+        by=test_asynchronous.test_sleeps_between_the_beginning_and_the_end_of_a_submission_are_counted_by_their_reason,
+    ),
+    in_compiled(
+        "a submission is over only when its I/O is complete",
+        (
+            "                note(a.control, a.log, now, thread, line, SUBMITTED, NOTHING, ZERO)\n"
+            "                threads[thread, SUBMITTING] = 0\n",
+            "                note(a.control, a.log, now, thread, line, SUBMITTED, NOTHING, ZERO)\n",
+        ),
+        by=test_asynchronous.test_sleeps_between_the_beginning_and_the_end_of_a_submission_are_counted_by_their_reason,
+    ),
+)
+
 REFERENCE_MUTANTS = (
     # rwlock "fifo"
     in_reference(
@@ -451,6 +650,148 @@ REFERENCE_MUTANTS = (
         ("        if thread.held:\n", "        if False:\n"),
         by=test_errors.test_a_lock_that_is_held_at_exit,
         kind=SPINLOCK,
+    ),
+)
+
+REFERENCE_MUTANTS += (
+    # queues, spaces and block maps
+    in_reference(
+        "an item is kept although somebody waits",
+        "queues.py",
+        ("        if not self._waiters:\n", "        if True:\n"),
+        by=test_asynchronous.test_an_item_goes_to_who_has_waited_longest_and_is_not_taken_by_who_comes_before_it_runs,
+    ),
+    in_reference(
+        "who waits for a queue is served last come first served",
+        "queues.py",
+        ("waiter = self._waiters.popleft()", "waiter = self._waiters.pop()"),
+        by=test_asynchronous.test_an_item_goes_to_who_has_waited_longest_and_is_not_taken_by_who_comes_before_it_runs,
+    ),
+    in_reference(
+        "a give wakes only one",
+        "spaces.py",
+        ("        while self._waiters and", "        if self._waiters and"),
+        by=test_asynchronous.test_a_give_grants_to_all_whose_turn_has_come_and_who_fit,
+    ),
+    in_reference(
+        "a take overtakes those who wait",
+        "spaces.py",
+        ("if not self._waiters and units <= self.free:", "if units <= self.free:"),
+        by=test_asynchronous.test_nobody_takes_past_those_who_wait_although_enough_is_free,
+    ),
+    in_reference(
+        "granted units are still free",
+        "spaces.py",
+        ("            self.free -= wanted\n", ""),
+        by=test_asynchronous.test_what_is_granted_is_taken_before_the_woken_thread_runs,
+    ),
+    in_reference(
+        "a run that meets the one behind it is not merged",
+        "block_maps.py",
+        ("min(end + 1, self.blocks)", "end"),
+        by=test_asynchronous.test_runs_and_present_blocks_follow_every_merge_and_split,
+        fills=[(2, 4, 1), (3, 1, 2)],
+        runs=3,
+        present=4,
+    ),
+    in_reference(
+        "the holes end with the last block",
+        "block_maps.py",
+        ("if state == 0 and run.end() == self.blocks:", "if False:"),
+        by=test_asynchronous.test_a_lookup_ends_where_the_state_does_and_the_holes_behind_the_last_block_do_not_end,
+    ),
+    # asynchronous I/O
+    in_reference(
+        "the bus turns to the next read before the first is complete",
+        "flash.py",
+        (
+            "            self._complete(read.request)\n        self._step()\n",
+            "            self._step()\n            self._complete(read.request)\n        self._step()\n",
+        ),
+        by=test_asynchronous.test_the_bus_of_the_flash_device_turns_to_the_next_read_after_the_target_is_told,
+    ),
+    in_reference(
+        "who waits for a counter does not look again after the device has told",
+        "counters.py",
+        (
+            "            waiter.waits_for = None\n            wake(waiter)\n",
+            "            waiter.waits_for = None\n"
+            "            if wake == self._scheduler.interrupt:\n                waiter.then = self._goes_on\n"
+            "            wake(waiter)\n",
+        ),
+        by=test_asynchronous.test_who_waits_for_a_counter_looks_again_after_the_device_has_told,
+    ),
+    in_reference(
+        "who is told by the device pays a switch",
+        "queues.py",
+        ("self._hand_on(request.tag, self._scheduler.interrupt)", "self._hand_on(request.tag, self._scheduler.wake)"),
+        by=test_asynchronous.test_who_is_told_by_the_device_is_interrupted_and_does_not_switch,
+    ),
+    in_reference(
+        "the service time is drawn when the service begins",
+        "devices.py",
+        (
+            '        if self._parameters.latency_distribution == "exponential":\n'
+            "            service_ns = request.thread.exponential(service_ns)\n",
+            "",
+        ),
+        (
+            "        start = self._gate.book(now, self._gate_ns) if self._gate_ns else now\n",
+            "        start = self._gate.book(now, self._gate_ns) if self._gate_ns else now\n"
+            "        service_ns = request.thread.exponential(service_ns)\n",
+        ),
+        by=test_asynchronous.test_the_service_time_is_drawn_at_the_submission_also_if_the_io_has_to_wait,
+        seed=1,
+    ),
+    in_reference(
+        "a polled write is preempted at its end",
+        "effects.py",
+        (
+            "        self._simulation.log(thread, LOG_DEVICE_DONE, NO_OBJECT, length)\n        self.go_on(thread)\n",
+            "        self._simulation.log(thread, LOG_DEVICE_DONE, NO_OBJECT, length)\n"
+            "        self._end_of_cpu(thread)\n",
+        ),
+        by=test_asynchronous.test_a_polled_write_keeps_its_processor_and_is_no_wait,
+    ),
+    in_reference(
+        "a polled write gives up its processor",
+        "effects.py",
+        (
+            "            self._scheduler.run_after(thread, polled_ns)\n",
+            "            self._scheduler.sleep(thread, polled_ns)\n",
+        ),
+        by=test_asynchronous.test_a_polled_write_keeps_its_processor_and_is_no_wait,
+    ),
+    in_reference(
+        "polled writes do not take turns on the bus",
+        "flash.py",
+        ("return self._write_bus.book(admitted, duration_ns) + duration_ns", "return admitted + duration_ns"),
+        by=test_asynchronous.test_polled_writes_take_turns_on_the_bus_and_at_the_cache,
+    ),
+    in_reference(
+        "inline bytes are drained as the others",
+        "flash.py",
+        ("max(size_bytes - parameters.write_inline_bytes, 0)", "size_bytes"),
+        by=test_asynchronous.test_inline_bytes_need_no_draining_and_further_segments_more,
+    ),
+    # what is counted
+    in_reference(
+        "fewer than none are in flight",
+        "statistics.py",
+        ("        if self._in_flight.level > 0:\n", "        if True:\n"),
+        by=test_asynchronous.test_a_completion_without_a_beginning_leaves_nobody_in_flight,
+    ),
+    in_reference(
+        "the latency of an I/O with a beginning of its own is that of the thread's clock",
+        "statistics.py",
+        ("        if since < 0:\n", "        if True:\n"),
+        by=test_asynchronous.test_several_may_be_in_flight_from_one_thread_each_with_its_own_beginning,
+    ),
+    in_reference(
+        "sleeps in a submission are not counted",
+        "statistics.py",
+        ("category.sleeps += thread.submits_io", "category.sleeps += 0"),
+        by=test_asynchronous.test_sleeps_between_the_beginning_and_the_end_of_a_submission_are_counted_by_their_reason,
     ),
 )
 
