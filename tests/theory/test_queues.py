@@ -13,6 +13,7 @@ from fssim.engine import run
 from fssim.machine.device import SimpleDevice
 from fssim.machine.host import Host
 from fssim.protocol import (
+    Queue,
     Shared,
     begin_io,
     complete_io,
@@ -75,6 +76,52 @@ def computing():
         yield cpu(burst)
         yield device.read(0, 512)
         yield complete_io()
+
+
+class Ring(Shared):
+    """Instants at which I/Os began, put by the device when they are done; -1 for those that have yet to begin."""
+
+    done: Queue[int]
+
+
+@protocol
+def ring_submitter(ring: Ring):
+    """One thread with as many asynchronous I/Os as the ring holds: computes before it submits each of them again."""
+    while True:
+        begun = yield ring.done.get()
+        if begun >= 0:
+            yield complete_io(begun)
+        burst = yield exponential(CPU_NS)
+        yield cpu(burst)
+        begun = now()
+        yield begin_io()
+        yield device.submit_read(0, 512, ring.done, tag=begun)
+
+
+class Office(Shared):
+    """Instants at which jobs arrived."""
+
+    jobs: Queue[int]
+
+
+@protocol
+def arrivals(office: Office):
+    """A Poisson stream, put into the queue of those who work on it."""
+    while True:
+        gap = yield exponential(MEAN_ARRIVAL_NS)
+        yield sleep(gap)
+        arrived = now()
+        yield begin_io()
+        yield office.jobs.put(arrived)
+
+
+@protocol
+def clerk(office: Office):
+    while True:
+        arrived = yield office.jobs.get()
+        burst = yield exponential(CPU_NS)
+        yield cpu(burst)
+        yield complete_io(arrived)
 
 
 def exponential_device(servers):
@@ -148,6 +195,77 @@ def test_throughput_of_a_closed_network_is_inside_the_interval(threads, cpus, se
     for seed in range(SEEDS):
         result = closed(computing, threads, servers, seed, cpus=cpus, CPU_NS=cpu_ns)
         hits += theory in iops_interval(batch_durations_ns(result), 200)
+    assert hits >= ENOUGH
+
+
+@pytest.mark.parametrize(("depth", "servers", "cpu_ns"), [(1, 1, 6_000), (8, 1, 6_000), (32, 4, 2_000), (256, 16, 400)])
+def test_throughput_of_one_thread_with_asynchronous_io_is_inside_the_interval(depth, servers, cpu_ns):
+    """Its I/Os are the customers of a closed network: the thread is one station, the device the other.
+
+    With many customers the stations must not be nearly as fast as each other, or batches of 200 are not independent.
+    """
+    theory = 1e9 * mean_value_analysis(depth, [(cpu_ns, 1), (SERVICE_NS, servers)])
+    hits = 0
+    for seed in range(SEEDS):
+        result = run(
+            System(
+                threads=[Thread(ring_submitter, (Ring(done=Queue([-1] * depth)),))],
+                host=Host(cpus=1),
+                device=exponential_device(servers),
+                constants={"CPU_NS": cpu_ns},
+                seed=seed,
+                ios=4_000,
+                warmup_ios=1_000,
+                batch_ios=200,
+            )
+        )
+        hits += theory in iops_interval(batch_durations_ns(result), 200)
+    assert hits >= ENOUGH
+
+
+@pytest.mark.parametrize("depth", [1, 7, 100])
+def test_one_thread_with_asynchronous_io_and_a_device_alone_are_at_the_rate_of_the_device(depth):
+    """A fixed service of one server, no computing: a completion every service, and Little's law holds exactly."""
+    result = run(
+        System(
+            threads=[Thread(ring_submitter, (Ring(done=Queue([-1] * depth)),))],
+            host=Host(cpus=1),
+            device=SimpleDevice(latency_ns=SERVICE_NS, queue_depth=1),
+            constants={"CPU_NS": 0},
+            ios=1_000,
+            warmup_ios=200,
+        )
+    )
+    assert result.window_ns == 1_000 * SERVICE_NS
+    assert result.latency_ns == 1_000 * depth * SERVICE_NS
+    assert result.in_flight_ns == depth * result.window_ns
+
+
+@pytest.mark.parametrize(("clerks", "load"), [(1, 0.7), (4, 0.3), (4, 0.8)])
+def test_mean_response_of_workers_that_share_a_queue_is_inside_the_interval(clerks, load):
+    """M/M/c with a queue of the language and c threads in the place of the device."""
+    arrival_ns = round(SERVICE_NS / clerks / load)
+    theory = mmc_response(1 / arrival_ns, 1 / SERVICE_NS, clerks)
+    hits = 0
+    for group in range(SEEDS):
+        means = []
+        for replication in range(10):
+            office = Office()
+            result = run(
+                System(
+                    threads=[Thread(arrivals, (office,)), *[Thread(clerk, (office,))] * clerks],
+                    host=Host(cpus=clerks + 1),
+                    constants={"MEAN_ARRIVAL_NS": arrival_ns, "CPU_NS": SERVICE_NS},
+                    seed=1_000 * group + replication,
+                    ios=2_000,
+                    warmup_ios=1_000,
+                )
+            )
+            means.append(result.latency_ns / result.ios)
+        mean = sum(means) / len(means)
+        deviation = (sum((m - mean) ** 2 for m in means) / (len(means) - 1)) ** 0.5
+        half = student_quantile(0.95, len(means) - 1) * deviation / len(means) ** 0.5
+        hits += abs(mean - theory) <= half
     assert hits >= ENOUGH
 
 
