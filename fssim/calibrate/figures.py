@@ -1,0 +1,209 @@
+"""`python -m fssim.calibrate.figures NAME`: find the parameters of a machine at which it gives single figures.
+
+Where there is no table to fit, one parameter is determined by one figure: by halving the interval in which it lies, as
+the figure falls or rises with it all the way.  The figures come one after the other, each with the values found before.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import click
+from msgspec import Meta, Struct
+
+from fssim import profile, resources
+from fssim.atomic import write_text
+from fssim.errors import UserError
+from fssim.experiment.overrides import with_overrides
+from fssim.filesystem import Geometry, load_filesystem
+from fssim.workload.creates import LargeCreates
+from fssim.workload.fio import Fio
+from fssim.workload.sysbench import Sysbench
+
+if TYPE_CHECKING:
+    from fssim.system import RunResult, System
+
+Ios = Annotated[int, Meta(ge=1, le=10**8)]
+
+
+class SysbenchCell(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which cell of a matrix the figure is."""
+
+    pattern: str
+    block_size_bytes: int
+    threads: int
+
+
+class FittedFigure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A parameter, its bounds, and the figure that determines it.
+
+    `quantity`: "device_busy" is the share of the time that the busiest part of the device works.  `cell`: for the
+    workload of sysbench only.
+    """
+
+    parameter: str
+    low: Annotated[int, Meta(ge=0)]
+    high: Annotated[int, Meta(ge=1)]
+    figure: Annotated[float, Meta(gt=0)]
+    quantity: Literal["iops", "mb_s", "device_busy"] = "iops"
+    source: str
+    filesystem: str
+    workload: Sysbench | Fio | LargeCreates
+    cell: SysbenchCell | None = None
+    volume: Geometry = Geometry()
+    ios: Ios = 40_000
+    warmup_ios: Ios = 10_000
+    constants: dict[str, int] = {}
+
+
+class Definition(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The whole file: a machine, and its figures in the order in which they are used."""
+
+    machine: str
+    seed: Annotated[int, Meta(ge=0)] = 0
+    fits: Annotated[list[FittedFigure], Meta(min_length=1)]
+
+
+def load_fits(given: str) -> tuple[Definition, Path]:
+    """Return the fits that a name of `experiments/fits` or a TOML file states, and the file."""
+    path = resources.find(given, resources.experiments() / "fits", "fit")
+    return profile.load(path, Definition), path
+
+
+def measure(fit: FittedFigure, machine: profile.Machine, seed: int) -> float:
+    """Return what the simulator gives for the figure."""
+    from dataclasses import replace
+
+    from fssim.engine import run
+
+    system = _system(fit, machine, seed)
+    system = replace(system, version={**system.version, **fit.constants})
+    return _value(fit, run(system, engine="compiled"))
+
+
+def solve(fit: FittedFigure, machine: profile.Machine, seed: int, where: str) -> tuple[int, float]:
+    """Return the value of the parameter at which the machine gives the figure, and what it gives there.
+
+    Raises `UserError` if the figure does not lie between those at the bounds.
+    """
+
+    def at(value: int) -> float:
+        return measure(fit, with_overrides(machine, {fit.parameter: value}, where), seed)
+
+    ends = at(fit.low), at(fit.high)
+    if not min(ends) <= fit.figure <= max(ends):
+        raise UserError(
+            f"{where}: {fit.parameter} = {fit.low} ... {fit.high} gives {ends[0]:g} ... {ends[1]:g}, not {fit.figure:g}"
+        )
+    return _halve(at, fit.low, fit.high, fit.figure, rises=ends[1] > ends[0])
+
+
+def _halve(at: Callable[[int], float], low: int, high: int, figure: float, *, rises: bool) -> tuple[int, float]:
+    """Halve the interval until it is a thousandth of the value."""
+    while high - low > max(1, high // 1000):
+        middle = (low + high) // 2
+        if (at(middle) < figure) == rises:
+            low = middle
+        else:
+            high = middle
+    return high, at(high)
+
+
+def _system(fit: FittedFigure, machine: profile.Machine, seed: int) -> System:
+    from fssim.workload import creates, fio, sysbench
+
+    filesystem = load_filesystem(fit.filesystem)
+    length = {"ios": fit.ios, "warmup_ios": fit.warmup_ios, "seed": seed}
+    match fit.workload:
+        case Fio():
+            return fio.build_system(filesystem, machine, fit.workload, geometry=fit.volume, **length)
+        case LargeCreates():
+            return creates.build_system(filesystem, machine, fit.workload, geometry=fit.volume, **length)
+    if fit.cell is None:
+        raise UserError(f"{fit.parameter}: state the cell of sysbench's matrix")
+    cell = fit.cell
+    return sysbench.build_system(
+        filesystem,
+        machine,
+        cell.pattern,
+        cell.block_size_bytes,
+        cell.threads,
+        workload=fit.workload,
+        geometry=fit.volume,
+        **length,
+    )
+
+
+def _value(fit: FittedFigure, result: RunResult) -> float:
+    match fit.quantity:
+        case "iops":
+            return result.iops
+        case "mb_s":
+            size = fit.cell.block_size_bytes if isinstance(fit.workload, Sysbench) and fit.cell else 0
+            return result.iops * (size or fit.workload.block_size_bytes) / 1e6  # type: ignore[union-attr]
+        case _:
+            parts = (busy / servers for name, (busy, servers) in result.busy_ns.items() if name != "cpu")
+            return max(parts) / result.window_ns
+
+
+def _text(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3f}"
+
+
+def put_number(path: Path, parameter: str, value: int) -> bool:
+    """Replace the number of a parameter in a profile and leave its comment; return whether the profile states it."""
+    key = parameter.split(".")[-1]
+    text = path.read_text(encoding="utf-8")
+    changed, count = re.subn(rf"^{re.escape(key)} = [0-9_]+", f"{key} = {value:_}", text, flags=re.MULTILINE)
+    if count == 1:
+        write_text(path, changed)
+    return count == 1
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("name")
+@click.option("--write", is_flag=True, help="Put the numbers into the profiles that state them.")
+def command(name: str, write: bool) -> None:
+    """Find the parameters of a machine at which it gives the figures of NAME, a file of experiments/fits."""
+    definition, path = load_fits(name)
+    machine = profile.load_machine(definition.machine, path)
+    for number, fit in enumerate(definition.fits):
+        value, found = solve(fit, machine, definition.seed, f"{path}: fits[{number}]")
+        machine = with_overrides(machine, {fit.parameter: value}, str(path))
+        click.echo(f"{fit.parameter:32s} {value:>12,d}   gives {_text(found)}, measured {fit.figure:,g}: {fit.source}")
+        if write and not any(put_number(file, fit.parameter, value) for file in _profiles(definition.machine, path)):
+            raise UserError(f"{path}: no profile of {definition.machine} states {fit.parameter} once")
+
+
+def _profiles(given: str, named_in: Path) -> list[Path]:
+    """Return the files that describe a machine: its own, and those of the host and the device that it names."""
+    path = resources.find(given, resources.models("machines"), "machine", named_in)
+    made = profile.load(path, profile.MachineProfile)
+    found = [path]
+    for kind, part in (("host", made.host), ("device", made.device)):
+        if isinstance(part, str):
+            found.append(resources.find(part, resources.models(f"{kind}s"), kind))
+    return found
+
+
+def main() -> None:
+    """Run the command; a person's mistake is one line and exit code 2."""
+    try:
+        command(standalone_mode=False)
+    except UserError as error:
+        click.echo(f"fssim.calibrate.figures: {error}", err=True)
+        sys.exit(2)
+    except click.ClickException as error:
+        click.echo(f"fssim.calibrate.figures: {error.format_message()}", err=True)
+        sys.exit(2)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("fssim.calibrate.figures: interrupted", err=True)
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()
