@@ -1,0 +1,1 @@
+"""Why a cell is what it is: `python -m fssim.explain FILESYSTEM PATTERN BLOCK_SIZE THREADS`, see `docs/explain.md`."""
