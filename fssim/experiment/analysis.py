@@ -151,7 +151,8 @@ def _unknown(
         cells={name: rates[name] for name in noticeable},
         concerned=len(concerned),
         claims=touched,
-        verdict=_verdict(unknown, touched, others),
+        verdict=(f"{_verdict(unknown, touched, others)}. " if claims else "")
+        + f"What would tell: {unknown.measurement}",
     )
 
 
@@ -176,7 +177,7 @@ def _verdict(unknown: Unknown, claims: Sequence[ClaimResult], others: Sequence[s
         groups.setdefault(verdicts, []).append(name)
     parts = []
     if not claims:
-        parts.append("no measured figure depends on it")
+        parts.append("no claim depends on it")
     else:
         parts += [
             f"the measured figures cannot tell apart {_list(names)}" for names in groups.values() if len(names) > 1
@@ -184,7 +185,7 @@ def _verdict(unknown: Unknown, claims: Sequence[ClaimResult], others: Sequence[s
         if len(groups) > 1:
             held_with = (f"{sum(map(bool, verdicts))} hold with {_list(names)}" for verdicts, names in groups.items())
             parts.append(f"of the {len(claims)} claims that depend on it {', '.join(held_with)}")
-    return "; ".join(parts) + f". What would tell: {unknown.measurement}"
+    return "; ".join(parts)
 
 
 def _list(names: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from fssim.experiment.cells import CellResult, Cells, Name
 from fssim.experiment.comparison import ChangeResult, Comparison
-from fssim.experiment.definition import Claim, DirectionClaim, ErrorClaim, FigureClaim, FlatClaim
+from fssim.experiment.definition import Claim, DirectionClaim, ErrorClaim, FigureClaim, FlatClaim, NotModelled
 from fssim.experiment.loading import Bounds, Experiment, bounds, fits, number_text
 
 CPU = "cpu"
@@ -62,6 +62,11 @@ def judge(experiment: Experiment, claim: Claim, view: View) -> ClaimResult:
             return _flat(experiment, claim, view.cells)
         case FigureClaim():
             return _figure(experiment, claim, view.cells)
+        case NotModelled():
+            measured = (
+                number_text(fact) if isinstance(fact := experiment.facts.get(claim.fact), int | float) else str(fact)
+            )
+            return ClaimResult(claim.text, measured, "not modelled", None, source=claim.source, reason=claim.reason)
 
 
 def cells_of(experiment: Experiment, claim: Claim) -> Iterator[Name]:
@@ -77,6 +82,8 @@ def cells_of(experiment: Experiment, claim: Claim) -> Iterator[Name]:
                 concerned = fits(cell.name, claim.cells)
             case FigureClaim():
                 concerned = cell.name in (claim.cell, claim.over)
+            case NotModelled():
+                concerned = False
         if concerned:
             yield cell.label, cell.key
 

@@ -177,7 +177,16 @@ class FlatClaim(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
     reason: str = ""
 
 
-Claim = ErrorClaim | DirectionClaim | FigureClaim | FlatClaim
+class NotModelled(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="not-modelled"):
+    """Something that somebody measured and the model does not have; `reason`: why."""
+
+    text: Name
+    fact: str = ""
+    source: str = ""
+    reason: Name
+
+
+Claim = ErrorClaim | DirectionClaim | FigureClaim | FlatClaim | NotModelled
 
 
 class Alternative(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

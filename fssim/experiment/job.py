@@ -31,7 +31,8 @@ from fssim.report.lock_stat import lock_stat
 from fssim.report.page import Picture, page
 from fssim.workload.sysbench import PATTERNS, READS, Sysbench, check_block_size
 
-CELL_FAILED, INTERRUPTED = 3, 130  # exit codes
+MISTAKE, CELL_FAILED, INTERRUPTED = 2, 3, 130  # exit codes
+MOST_FAILURES_NAMED = 3
 MOST_THREADS = 65536  # more would fill the memory before the first I/O
 
 
@@ -43,10 +44,16 @@ def list_experiments() -> None:
 
 
 def run_all(*, out: Path | None = None, **options: Any) -> int:
-    """Run every experiment into a folder of its own in `out`, or in "results"; returns the highest exit code."""
+    """Run every experiment into a folder of its own in `out`, or in "results"; returns the highest exit code.
+
+    A mistake in one of them does not cost the others.
+    """
     codes = [0]
     for name in resources.names(resources.experiments()):
-        codes.append(run_job(name, out=(out or Path("results")) / name, **options))
+        try:
+            codes.append(run_job(name, out=(out or Path("results")) / name, **options))
+        except UserError as error:
+            codes.append(_mistake(name, error))
         if codes[-1] == INTERRUPTED:
             break
     return max(codes)
@@ -66,26 +73,45 @@ def run_claims(
 ) -> int:
     """Run experiments, all if none is named, and print one table of their claims; nothing is written.
 
-    Returns the exit code of the command line.
+    Returns the exit code of the command line, the highest of all.  A mistake in one of several experiments does not
+    cost the others.
     """
-    chosen = list(resources.names(resources.experiments())) if names is None else names
-    # Mistakes come before anything runs.
-    experiments = [_load(name, machine, engine, seed, threads, block_sizes, patterns) for name in chosen]
-    reports: list[Report] = []
-    for loaded in experiments:
-        cell, tasks = choose_cell(loaded, None), plan(loaded, engine)
-        warm_up(tasks)
-        with workers(min(jobs or available_cores(), len(tasks))) as pool, show_progress(len(tasks)) as progress:
-            outcome = run_cells(tasks, pool, progress)
-        reports.append(_report(loaded, outcome, cell, engine))
-        for failure in outcome.failures:
-            print(f"fssim: {loaded.name}: {failure.name}: {failure.message}", file=sys.stderr)
-        if reports[-1].findings.claims_not_judged:
-            print(f"fssim: {loaded.name}: {reports[-1].findings.claims_not_judged}", file=sys.stderr)
-        if outcome.interrupted:
+    reports, codes = [], [0]
+    for name in resources.names(resources.experiments()) if names is None else names:
+        try:
+            reports.append(_simulated(_load(name, machine, engine, seed, threads, block_sizes, patterns), engine, jobs))
+        except UserError as error:
+            if names is not None:
+                raise
+            codes.append(_mistake(name, error))
+            continue
+        codes.append(_exit_code(reports[-1], strict))
+        if codes[-1] == INTERRUPTED:
             break
     print_claims([(report.experiment.name, report.findings.claims) for report in reports])
-    return max(_exit_code(report, strict) for report in reports)
+    return max(codes)
+
+
+def _simulated(loaded: Experiment, engine: str, jobs: int | None) -> Report:
+    """Run the cells of an experiment and say on standard error what is not in its claims."""
+    cell, tasks = choose_cell(loaded, None), plan(loaded, engine)
+    warm_up(tasks)
+    with workers(min(jobs or available_cores(), len(tasks))) as pool, show_progress(len(tasks)) as progress:
+        outcome = run_cells(tasks, pool, progress)
+    report = _report(loaded, outcome, cell, engine)
+    for failure in outcome.failures[:MOST_FAILURES_NAMED]:
+        print(f"fssim: {loaded.name}: {failure.name}: {failure.message}", file=sys.stderr)
+    if len(outcome.failures) > MOST_FAILURES_NAMED:
+        more = len(outcome.failures) - MOST_FAILURES_NAMED
+        print(f"fssim: {loaded.name}: and {more} more cells ended by an error", file=sys.stderr)
+    if report.findings.claims_not_judged:
+        print(f"fssim: {loaded.name}: claims {report.findings.claims_not_judged}", file=sys.stderr)
+    return report
+
+
+def _mistake(name: str, error: UserError) -> int:
+    print(f"fssim: {name}: {error}", file=sys.stderr)
+    return MISTAKE
 
 
 def run_job(

@@ -17,6 +17,7 @@ from fssim.experiment.definition import (
     ErrorClaim,
     FigureClaim,
     FlatClaim,
+    NotModelled,
     Reference,
     cell_name,
 )
@@ -341,7 +342,7 @@ def _check_claims(experiment: Experiment) -> None:
                         f"{where}.{key} = {name!r} is no cell{nearest(name, names) if len(names) < 30 else ''}"
                     )
             bounds(claim, experiment.facts, where)
-        if isinstance(claim, FigureClaim | FlatClaim):
+        if isinstance(claim, FigureClaim | FlatClaim | NotModelled):
             if claim.fact and claim.fact not in experiment.facts:
                 raise UserError(
                     f"{where}.fact = {claim.fact!r} is not in {definition.facts or 'any file: state facts'}"

@@ -214,6 +214,7 @@ def _cell(result: CellResult) -> dict[str, Any]:
         "window_ns": result.window_ns,
         "latency_ns": result.latency_ns,
         "events": result.events,
+        "starving": result.starving,
         "time_by_category_ns": dict(result.time_by_category_ns),
         "busy_ns": {name: {"busy_ns": busy, "servers": servers} for name, (busy, servers) in result.busy_ns.items()},
         "locks": [{field: getattr(lock, field) for field in lock.__dataclass_fields__} for lock in result.locks],

@@ -91,12 +91,24 @@ def summary(report: Report) -> list[Sentence]:
 
 
 def _answers(report: Report) -> Iterable[Sentence]:
+    """What the change does, in some detail; of several changes in a line each."""
     grid = report.experiment.definition.grid
+    if grid is None:
+        return
     for found in report.findings.changes:
-        named = f" of {found.change.name}" if len(report.findings.changes) > 1 else ""
-        for pattern in grid.patterns if grid is not None else ():
-            if any(key.pattern == pattern for key in found.ratios):
-                yield Sentence(f"Answer{named}, {pattern}", _answer(found, pattern))
+        patterns = [pattern for pattern in grid.patterns if any(key.pattern == pattern for key in found.ratios)]
+        if len(report.findings.changes) == 1:
+            for pattern in patterns:
+                yield Sentence(f"Answer, {pattern}", _answer(found, pattern))
+        elif patterns:
+            worth = "; ".join(f"{pattern} x {worth_text(found, pattern)}" for pattern in patterns)
+            yield Sentence("Answer", f"{found.change.name}: {worth}")
+
+
+def worth_text(found: ChangeResult, pattern: str) -> str:
+    """Write what a change does to a pattern: the median of the ratio of IOPS, its smallest and its largest."""
+    ratios = [ratio.value for key, ratio in found.ratios.items() if key.pattern == pattern]
+    return f"{ratio_text(median(ratios))} ({_range_text(ratios)})" if ratios else "-"
 
 
 def _answer(found: ChangeResult, pattern: str) -> str:
@@ -189,6 +201,14 @@ def _cautions(report: Report) -> Iterable[str]:
     if outcome.failures:
         first = outcome.failures[0]
         yield f"{len(outcome.failures)} cells ended by an error, the first {first.name}: {first.message}"
+    starving = {name: result.starving for name, result in outcome.cells.items() if result.starving}
+    if starving:
+        worst = max(starving, key=lambda name: starving[name])
+        yield (
+            f"in {len(starving)} cells threads starve, overtaken at a lock or never given a processor: "
+            f"in {worst[0]} {worst[1].pattern} {size_text(worst[1].block_size_bytes)} x {worst[1].threads} "
+            f"{starving[worst]:.0f} I/Os never end"
+        )
     for reference in report.experiment.references:
         if reference.reference.remark:
             yield f"{reference.label}: {reference.reference.remark}"

@@ -16,7 +16,7 @@ from fssim.experiment.analysis import NOTICEABLE, Breakdown, UnknownResult
 from fssim.experiment.claims import ClaimResult
 from fssim.experiment.comparison import ChangeResult, Comparison, ErrorSummary
 from fssim.experiment.definition import Grid
-from fssim.experiment.report import Report, ratio_text, size_text, summary
+from fssim.experiment.report import Report, size_text, summary, worth_text
 from fssim.experiment.streams import discard_output
 from fssim.experiment.tables import Key
 from fssim.report.lock_stat import compact_lock_stat
@@ -175,16 +175,6 @@ def _worth(report: Report, width: int) -> Iterable[Titled]:
     for found in report.findings.changes:
         table.add_row(found.change.name, *(worth_text(found, pattern) for pattern in grid.patterns))
     yield "What every change is worth: ratio of IOPS, median (smallest to largest) over the cells", [table]
-
-
-def worth_text(found: ChangeResult, pattern: str) -> str:
-    """Write what a change does to a pattern in one line."""
-    import statistics
-
-    ratios = [ratio.value for key, ratio in found.ratios.items() if key.pattern == pattern]
-    if not ratios:
-        return "-"
-    return f"{ratio_text(statistics.median(ratios))} ({ratio_text(min(ratios))} to {ratio_text(max(ratios))})"
 
 
 def _ratios(report: Report, width: int) -> Iterable[Titled]:
@@ -405,7 +395,7 @@ def print_claims(claims: Sequence[tuple[str, Sequence[ClaimResult]]], console: C
         for claim in results:
             text = Text(claim.text)
             text.append(f" ({claim.role})" if claim.role else "", style="dim")
-            if claim.holds is False:
+            if claim.holds is False or (claim.holds is None and claim.reason):
                 text.append(f"\nwhy: {claim.reason or 'not known'}", style="dim")
             word = Text(HOLDS[claim.holds], style=STYLES[claim.holds])
             table.add_row(word, *([name] if several else []), text, claim.measured, claim.found)

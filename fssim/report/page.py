@@ -10,9 +10,9 @@ from html import escape
 
 from fssim.experiment.comparison import ChangeResult, Comparison
 from fssim.experiment.definition import Grid, as_plain
-from fssim.experiment.report import Report, size_text, summary
+from fssim.experiment.report import Report, size_text, summary, worth_text
 from fssim.experiment.tables import Key
-from fssim.experiment.terminal import errors_text, name_text, worth_text
+from fssim.experiment.terminal import errors_text, name_text
 from fssim.profile import machine_as_plain, parameter
 from fssim.report.lock_stat import compact_lock_stat
 
