@@ -60,7 +60,7 @@ _TEXTS = {
     SWITCH: "is being woken after {}",
     READY: "has no CPU",
     "free": "nobody holds it: the next owner of {} is being woken",
-    "told": "the device tells {}",
+    "told": "the device has yet to complete an I/O, of which it tells {}",
 }
 
 

@@ -66,16 +66,28 @@ def command(as_json: bool, filesystem: str, pattern: str, block_size: int, threa
         seed=options["seed"],
         ios=options["ios"],
     )
-    found = explain(cell)
+    try:
+        found = explain(cell)
+    except KeyboardInterrupt:
+        raise Interrupted from None  # click would print an empty line
     if as_json:
+        from fssim.experiment.streams import discard_output
         from fssim.explain.output import as_json as text
 
-        sys.stdout.write(text(found))
+        try:
+            sys.stdout.write(text(found))
+            sys.stdout.flush()
+        except BrokenPipeError:  # the reader has seen enough; click would make that an exit code of 1
+            discard_output()
     else:
         from fssim.explain.terminal import print_explanation
 
         print_explanation(found)
     return 0
+
+
+class Interrupted(Exception):
+    """Ctrl-C."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -88,15 +100,12 @@ def main(arguments: list[str] | None = None) -> None:
         sys.stdout.flush()
     except click.ClickException as error:
         code = _say(error.format_message(), error.exit_code)
-    except (KeyboardInterrupt, click.Abort):
+    except (Interrupted, KeyboardInterrupt, click.Abort):
         code = _say("interrupted", 130)
     except RunError as error:
         code = _say(f"{type(error).__name__}: {error}", 3)
     except FssimError as error:
         code = _say(str(error), 2)
-    except BrokenPipeError:  # the reader of the output, such as `head`, has seen enough
-        discard_output()
-        code = 0
     except OSError as error:  # those of files are `UserError`s
         if error.filename is not None:
             raise

@@ -85,15 +85,22 @@ def order_matters(io: IO, inode: Inode):
 
 @protocol
 def tries(io: IO, inode: Inode):
-    """Half of a lock's users hold it shared in the device; a try-lock that fails gives up."""
+    """Takes a lock exclusively and demotes it; of those that then try another one, most fail and go on without it."""
     yield inode.iolock.acquire(EXCLUSIVE)
     yield cpu(500)
     yield inode.iolock.demote()
+    yield cpu(500)
+    yield inode.iolock.release(SHARED)
     got = yield inode.inner.try_acquire()
     if got != 0:
         yield device.read(io.offset, io.length)
         yield inode.inner.release()
-    yield inode.iolock.release(SHARED)
+
+
+@protocol
+def never_lets_go(io: IO, inode: Inode):
+    yield inode.outer.acquire()
+    yield inode.outer.acquire()
 
 
 class Volume(VolumeBase):

@@ -113,7 +113,9 @@ def test_a_wait_for_a_daemon_is_charged_to_what_the_daemon_does() -> None:
 
 def test_a_wait_that_the_device_ends_has_no_holder() -> None:
     blames = explain(cell(submits, 1, machine())).blames
-    assert {root.text for root in blames.roots} == {"the device tells Inode.in_flight"}
+    assert {root.text for root in blames.roots} == {
+        "the device has yet to complete an I/O, of which it tells Inode.in_flight"
+    }
 
 
 def test_of_several_readers_the_last_to_let_go_is_charged() -> None:

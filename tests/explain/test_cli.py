@@ -11,7 +11,7 @@ import pytest
 
 from fssim.explain.cli import main
 from tests.experiment.conftest import MACHINE
-from tests.explain.filesystems import computes_only, filesystem, machine, tries
+from tests.explain.filesystems import computes_only, filesystem, machine, never_lets_go, tries
 
 
 @pytest.fixture
@@ -88,9 +88,9 @@ def test_json_has_everything(capsys: pytest.CaptureFixture[str]) -> None:
     assert {"wake-ups and context switches take no time", "an ideal device"} <= {
         what_if["change"] for what_if in found["what_if"]
     }
-    assert any("try-locks of Inode.inner fail" in said["text"] for said in found["summary"]) or not any(
-        lock["failed_tries_per_io"] for lock in found["locks"]
-    )
+    (failed,) = (tries["failed_per_io"] for tries in found["try_locks"])
+    assert 0 < failed < 1
+    assert f"{failed:.3f} try-locks of Inode.inner fail an I/O" in str(found["summary"])
 
 
 @pytest.mark.usefixtures("little")
@@ -131,8 +131,20 @@ def test_help_imports_nothing_heavy() -> None:
     assert "heavy: []" in done.stdout
 
 
-def test_an_error_of_the_run_is_one_line_and_exit_code_3(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    # A machine whose profile has no cost for a code path is a mistake of the profile, so exit code 2.
+def test_an_error_of_the_run_is_one_line_and_exit_code_3(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fssim.explain.cell.load_filesystem", lambda name: filesystem(never_lets_go))
+    monkeypatch.setattr("fssim.explain.cell.load_machine", lambda name: machine())
+    code, out, err = outcome(capsys, "little", "seqrd", "4096", "2", "--ios", "64")
+    assert (code, out) == (3, "")
+    assert err.startswith("fssim: RecursiveAcquire: ")
+    assert err.count("\n") == 1
+
+
+def test_a_machine_without_a_cost_is_one_line_and_exit_code_2(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     file = tmp_path / "bare.toml"
     file.write_text(
         'name = "bare"\ndescription = "x"\nsource = "x"\n[host]\ncpus = 1\n[device]\nkind = "simple"\nlatency_ns = 1\n'
@@ -140,3 +152,28 @@ def test_an_error_of_the_run_is_one_line_and_exit_code_3(capsys: pytest.CaptureF
     code, _, err = outcome(capsys, "xfs-2.6.39", "seqrd", "4096", "2", "--machine", str(file))
     assert code == 2
     assert "the host profile gives no cost for path." in err
+
+
+def test_a_reader_that_stops_early_is_no_error() -> None:
+    command = [sys.executable, "-m", "fssim.explain", "xfs-2.6.39", "seqrd", "4096", "2", "--ios", "64"]
+    for option in ([], ["--json"]):
+        process = subprocess.Popen(
+            [*command, "--machine", MACHINE, *option], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
+        process.stderr.close()
+        assert process.wait(timeout=120) == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_standard_output_is_one_line_and_exit_code_2() -> None:
+    command = [sys.executable, "-m", "fssim.explain", "xfs-2.6.39", "seqrd", "4096", "2", "--ios", "64"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*command, "--machine", MACHINE], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.stderr == "fssim: cannot write to standard output: No space left on device\n"
+    assert done.returncode == 2
