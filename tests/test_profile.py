@@ -150,7 +150,7 @@ def test_a_file_that_is_no_toml_is_one_line(tmp_path: Path, content: bytes | Non
     [
         (profile.load_device, "nul-blk", "unknown device 'nul-blk'; did you mean null-blk?"),
         (profile.load_host, "ideel", "unknown host 'ideel'; did you mean ideal?"),
-        (profile.load_device, "missing.toml", "missing.toml: no such file; known by name: exponential-1-server"),
+        (profile.load_device, "missing.toml", "missing.toml: no such file; known by name: array-2011"),
     ],
 )
 def test_an_unknown_name_lists_the_nearest(load: Any, given: str, message: str) -> None:

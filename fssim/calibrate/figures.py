@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import click
 from msgspec import Meta, Struct
@@ -117,7 +117,7 @@ def _system(fit: FittedFigure, machine: profile.Machine, seed: int) -> System:
     from fssim.workload import creates, fio, sysbench
 
     filesystem = load_filesystem(fit.filesystem)
-    length = {"ios": fit.ios, "warmup_ios": fit.warmup_ios, "seed": seed}
+    length: dict[str, Any] = {"ios": fit.ios, "warmup_ios": fit.warmup_ios, "seed": seed}
     match fit.workload:
         case Fio():
             return fio.build_system(filesystem, machine, fit.workload, geometry=fit.volume, **length)

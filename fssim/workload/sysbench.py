@@ -22,6 +22,7 @@ from fssim.protocol import protocol
 from fssim.protocol.language import IO, Mutex, Operation, Shared, begin_io, choose, complete_io, cpu, exponential, path
 from fssim.system import System, Thread
 from fssim.workload.files import Preparation, make_files
+from fssim.workload.threads import daemons
 
 if TYPE_CHECKING:
     from fssim.filesystem import Filesystem
@@ -178,11 +179,10 @@ def build_system(
         constants |= {"READ": filesystem.read, "WRITE": filesystem.write}
     else:
         constants["TRANSFER"] = filesystem.read if pattern in READS else filesystem.write
-    daemons = [] if pattern in READS else filesystem.daemons.items()
     return System(
         threads=[
             *(Thread(PATTERNS[pattern], (files,)) for _ in range(threads)),
-            *(Thread(program, (volume,), daemon=True) for program, count in daemons for _ in range(count)),
+            *(() if pattern in READS else daemons(filesystem, volume, machine.host)),
         ],
         host=machine.host,
         device=machine.device,
