@@ -28,8 +28,8 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["dio_red_lock"], "unknown experiment 'dio_red_lock'; did you mean dio_read_lock?"),
-        (["nowhere/x.toml"], "nowhere/x.toml: no such file; known by name: dio_read_lock"),
+        (["dio_red_lock"], "unknown experiment 'dio_red_lock'; did you mean dio_read_lock or"),
+        (["nowhere/x.toml"], "nowhere/x.toml: no such file; known by name: chinner_2011, dio_append, dio_read_lock"),
         ([], "name an experiment, or --all; --list shows them"),
         ([*RUN, "--threads", "0"], "threads = '0': must be an integer >= 1"),
         ([*RUN, "--threads", "1,-4"], "threads = '-4': must be an integer >= 1"),
@@ -48,6 +48,10 @@ def outcome(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, s
         ([*RUN, "--out", "/dev/null/x"], "output folder /dev/null/x: Not a directory; give another with --out"),
         ([*RUN, "--threads", "99999999999"], "99999999999 threads: must be between 1 and 65536"),
         ([*RUN, "--csv", "/"], "/: is a folder; give the name of a file"),
+        (["--all", "dio_read_lock"], "name --all, or dio_read_lock alone"),
+        (["--all", "--csv", "x.csv"], "--csv is about one experiment; name it instead of --all"),
+        (["--all", "--threads", "4"], "--threads is about one experiment; name it instead of --all"),
+        ([*RUN, "--claims", "--out", "x"], "--out beside --claims, which prints one table and writes nothing"),
         ([*RUN, "--csv", "/dev/null/x.csv"], "output folder /dev/null: File exists"),
     ],
 )
@@ -70,7 +74,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(
 def test_experiments_are_listed_with_their_questions(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = outcome(capsys, "--list")
     assert code == 0
-    assert out.startswith("dio_read_lock ")
+    assert "\ndio_read_lock " in out
     assert "What happens to IOPS" in out
 
 

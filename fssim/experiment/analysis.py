@@ -17,6 +17,10 @@ from fssim.experiment.runner import Outcome
 from fssim.experiment.tables import Key
 from fssim.profile import Machine, load_machine
 
+COMPLETIONS = "ring.done"
+"""Where a program waits for asynchronous I/O: not a lock."""
+
+HELD_ALL_THE_TIME = 0.8
 NOTICEABLE = 0.05  # part of a prediction; a smaller difference between alternatives is not worth a line
 
 
@@ -207,7 +211,7 @@ def breakdown(result: CellResult) -> Breakdown:
         latency_ns=result.latency_ns,
         per_io_ns=per_io,
         utilisation=utilisation,
-        binding=_binding(per_io, utilisation),
+        binding=_binding(per_io, utilisation, _held(result)),
     )
 
 
@@ -217,15 +221,23 @@ def _category(name: str, all_names: Mapping[str, int]) -> str:
     return plain if name.startswith("wait ") and f"{plain} shared" not in all_names else name
 
 
-def _binding(per_io_ns: Mapping[str, float], utilisation: Mapping[str, float]) -> str:
+def _held(result: CellResult) -> tuple[str, float]:
+    """Return the lock class that is held exclusively most of the time, and how many of it are, on average."""
+    held = [(lock.name, lock.hold_total_ns / result.window_ns) for lock in result.locks if lock.mode == "exclusive"]
+    return max(held, key=lambda lock: lock[1], default=("", 0.0))
+
+
+def _binding(per_io_ns: Mapping[str, float], utilisation: Mapping[str, float], held: tuple[str, float]) -> str:
     """Name what limits IOPS.
 
     A resource that is busy nearly all the time does.  Else the locks for which an I/O waits more than half of its time;
-    else nothing is full, and more threads give more IOPS.
+    else a lock that is held nearly all the time, where completions may queue that no thread waits for; else nothing is
+    full, and more threads give more IOPS.
     """
     total = sum(per_io_ns.values()) or 1.0
     busiest, busy = next(iter(utilisation.items()), ("", 0.0))
     waits = {name.removeprefix("wait "): ns for name, ns in per_io_ns.items() if name.startswith("wait ")}
+    waits.pop(COMPLETIONS, None)
     waited = sum(waits.values()) / total
     if busy >= 0.9:
         return f"{busiest} ({busy:.0%} busy)"
@@ -233,4 +245,6 @@ def _binding(per_io_ns: Mapping[str, float], utilisation: Mapping[str, float]) -
         lock = max(waits, key=lambda name: waits[name])
         beside = f"; {busiest} is {busy:.0%} busy" if busiest else ""
         return f"locks ({waited:.0%} of an I/O's time is waiting for them, most for {lock}{beside})"
+    if held[1] >= HELD_ALL_THE_TIME:
+        return f"{held[0]} ({held[1]:.2g} held exclusively all the time)"
     return f"nothing is full (busiest: {busiest}, {busy:.0%}); latency decides"

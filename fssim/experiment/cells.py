@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_origin, get_type_hints
 
 from fssim.errors import FssimError
 from fssim.experiment.tables import Key
 from fssim.filesystem import Geometry
+from fssim.protocol.language import Queue
 from fssim.statistics import BATCHES, Interval, LittlesLawViolated, batch_durations_ns, check_littles_law, iops_interval
 
 if TYPE_CHECKING:
@@ -111,7 +112,8 @@ def length_of_run(ios: int, ios_per_thread: int, warmup_fraction: float, threads
 def run_cell(task: Task) -> CellResult | CellFailure:
     """Run a cell; an error of this cell is its result, so that the other cells are kept."""
     try:
-        result = simulate(task)
+        system = system_of(task)
+        result = _run(task, system)
         starving = check_and_count_starving(result, task)
     except FssimError as error:
         return CellFailure(task.name, task.filesystem, task.key, task.seed, f"{type(error).__name__}: {error}")
@@ -127,7 +129,7 @@ def run_cell(task: Task) -> CellResult | CellFailure:
         window_ns=result.window_ns,
         latency_ns=result.latency_ns / result.ios,
         durations_ns=durations,
-        time_by_category_ns=dict(result.time_by_category_ns),
+        time_by_category_ns=_without_idle(result, system),
         locks=result.locks,
         busy_ns=dict(result.busy_ns),
         events=result.events,
@@ -152,9 +154,25 @@ def check_and_count_starving(result: RunResult, task: Task) -> float:
 
 def simulate(task: Task, *, log: bool = False) -> RunResult:
     """Run a cell's system; `log` keeps the event log."""
+    return _run(task, system_of(task, log=log))
+
+
+def _run(task: Task, system: System) -> RunResult:
     from fssim import engine
 
-    return engine.run(system_of(task, log=log), engine=task.engine)
+    return engine.run(system, engine=task.engine)
+
+
+def _without_idle(result: RunResult, system: System) -> dict[str, int]:
+    """Thread time by category without that of daemons that have nothing to do: they wait at the queues of a volume."""
+    volumes = {type(argument) for thread in system.threads if thread.daemon for argument in thread.arguments}
+    idle = {
+        f"wait {volume.__name__}.{name}"
+        for volume in volumes
+        for name, kind in get_type_hints(volume).items()
+        if (get_origin(kind) or kind) is Queue
+    }
+    return {name: spent for name, spent in result.time_by_category_ns.items() if name not in idle}
 
 
 def system_of(task: Task, *, log: bool = False) -> System:

@@ -126,7 +126,7 @@ def _flat(experiment: Experiment, claim: FlatClaim, cells: Cells) -> ClaimResult
     names = [(cell.label, cell.key) for cell in experiment.cells if fits(cell.name, claim.cells)]
     text = claim.text or f"flat: {', '.join(claim.cells)}"
     allowed = f"differ by at most {claim.within_percent:g} %"
-    if not all(name in cells for name in names):
+    if len(names) < 2 or not all(name in cells for name in names):
         return ClaimResult(text, allowed, "not run", None)
     rates = [cells[name].iops.value for name in names]
     spread = (max(rates) / min(rates) - 1) * 100
@@ -144,14 +144,10 @@ def _flat(experiment: Experiment, claim: FlatClaim, cells: Cells) -> ClaimResult
 def _figure(experiment: Experiment, claim: FigureClaim, cells: Cells) -> ClaimResult:
     allowed = bounds(claim, experiment.facts)
     text = claim.text or f"{claim.cell}{' over ' + claim.over if claim.over else ''}: {QUANTITIES[claim.quantity]}"
-    found = [
-        cells.get((cell.label, cell.key))
-        for name in (claim.cell, claim.over)
-        for cell in experiment.cells
-        if cell.name == name
-    ]
+    names = [name for name in (claim.cell, claim.over) if name]
+    found = [cells.get((cell.label, cell.key)) for name in names for cell in experiment.cells if cell.name == name]
     values = [quantity(result, claim.quantity) for result in found if result is not None]
-    if len(values) < len(found):
+    if len(values) < len(names):
         return ClaimResult(text, allowed.text, "not run", None)
     value = values[0] / values[1] if claim.over else values[0]
     return ClaimResult(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -342,7 +343,7 @@ def _write(report: Report, folder: Folder, csv_file: Path | None, json_file: Pat
     folder.write("results.json", everything)
     for breakdown in report.findings.breakdowns:
         result = report.outcome.cells[breakdown.label, breakdown.key]
-        folder.write(f"lock_stat-{breakdown.label.replace(' ', '-').replace('/', '-')}.txt", lock_stat(result.locks))
+        folder.write(f"lock_stat-{re.sub(r'[^a-zA-Z0-9.+]+', '-', breakdown.label)}.txt", lock_stat(result.locks))
     if csv_file is not None:
         write_text(csv_file, table)
     if json_file is not None:

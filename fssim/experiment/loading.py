@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -26,6 +26,8 @@ from fssim.experiment.tables import Key, Table, read_table
 from fssim.experiment.workloads import Workload, check, key_of
 from fssim.filesystem import Filesystem, Geometry, filesystems
 from fssim.workload.sysbench import Sysbench
+
+MOST_NAMES_LISTED = 30
 
 
 @dataclass(frozen=True)
@@ -299,9 +301,7 @@ def _check_cells(experiment: Experiment) -> None:
     for key, patterns in used:
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in names):
-                raise UserError(
-                    f"{file}: {key}: {pattern!r} is no cell{nearest(pattern, names) if len(names) < 30 else ''}"
-                )
+                raise UserError(f"{file}: {key}: {pattern!r} is no cell{_near(pattern, names)}")
     for n, unknown in enumerate(definition.unknowns):
         for k, alternative in enumerate(unknown.alternatives):
             where = f"{file}: unknowns[{n}].alternatives[{k}]"
@@ -310,6 +310,12 @@ def _check_cells(experiment: Experiment) -> None:
             for name in alternative.constants:
                 if name not in constants:
                     raise UserError(f"{where}.constants: no filesystem has {name}{nearest(name, constants)}")
+
+
+def _near(name: str, names: Collection[str]) -> str:
+    """As `nearest`, but silent if nothing is near and the names are too many to list."""
+    text = nearest(name, names)
+    return text if len(names) < MOST_NAMES_LISTED or "did you mean" in text else ""
 
 
 def constants_of(filesystem: Filesystem) -> set[str]:
@@ -335,13 +341,6 @@ def _check_claims(experiment: Experiment) -> None:
     changes = [change.name for change in definition.changes]
     for n, claim in enumerate(definition.claims):
         where = f"{file}: claims[{n}]"
-        if isinstance(claim, FigureClaim):
-            for key, name in (("cell", claim.cell), ("over", claim.over)):
-                if name and name not in names:
-                    raise UserError(
-                        f"{where}.{key} = {name!r} is no cell{nearest(name, names) if len(names) < 30 else ''}"
-                    )
-            bounds(claim, experiment.facts, where)
         if isinstance(claim, FigureClaim | FlatClaim | NotModelled):
             if claim.fact and claim.fact not in experiment.facts:
                 raise UserError(
@@ -350,6 +349,11 @@ def _check_claims(experiment: Experiment) -> None:
                 )
         elif not isinstance(claim, ErrorClaim) and (not changes or (claim.change and claim.change not in changes)):
             raise UserError(f"{where}.change = {claim.change!r} is none of changes{nearest(claim.change, changes)}")
+        if isinstance(claim, FigureClaim):
+            for key, name in (("cell", claim.cell), ("over", claim.over)):
+                if name and name not in names:
+                    raise UserError(f"{where}.{key} = {name!r} is no cell{_near(name, names)}")
+            bounds(claim, experiment.facts, where)
 
 
 @dataclass(frozen=True)

@@ -397,11 +397,9 @@ def print_claims(claims: Sequence[tuple[str, Sequence[ClaimResult]]], console: C
             text.append(f" ({claim.role})" if claim.role else "", style="dim")
             if claim.holds is False or (claim.holds is None and claim.reason):
                 text.append(f"\nwhy: {claim.reason or 'not known'}", style="dim")
-            word = Text(HOLDS[claim.holds], style=STYLES[claim.holds])
+            word = Text(claim.found if claim.holds is None else HOLDS[claim.holds], style=STYLES[claim.holds])
             table.add_row(word, *([name] if several else []), text, claim.measured, claim.found)
     _print_titled(console, ("Claims", [table]))
     holds = [claim.holds for _, results in claims for claim in results]
-    console.print(
-        f"{holds.count(True)} of {len(holds)} claims hold, {holds.count(False)} missed, {holds.count(None)} not run",
-        highlight=False,
-    )
+    right, wrong, rest = (holds.count(verdict) for verdict in (True, False, None))
+    console.print(f"{right} of {len(holds)} claims hold, {wrong} missed, {rest} without a verdict", highlight=False)

@@ -10,8 +10,8 @@ import pytest
 
 from fssim.experiment.analysis import analyse
 from fssim.experiment.cells import versions
-from fssim.experiment.loading import Experiment, load_experiment
 from fssim.experiment.job import choose_cell, restrict
+from fssim.experiment.loading import Experiment, load_experiment
 from fssim.experiment.report import Report
 from fssim.experiment.runner import Workers, plan, run_cells
 from tests.experiment import fake_engine

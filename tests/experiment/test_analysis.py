@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from fssim.experiment.analysis import breakdown
-from fssim.experiment.comparison import summarise
 from fssim.experiment.cells import length_of_run
+from fssim.experiment.comparison import summarise
 from fssim.experiment.definition import DirectionClaim, ErrorClaim
 from fssim.experiment.loading import Experiment
 from fssim.experiment.report import Report, summary

@@ -17,9 +17,10 @@ from typing import Any
 
 import pytest
 
+from fssim import resources
 from fssim.errors import Deadlock, UserError
 from fssim.experiment import cells, runner
-from fssim.experiment.job import run_experiment, run_job
+from fssim.experiment.job import run_all, run_claims, run_experiment, run_job
 from fssim.experiment.output import COLUMNS, records
 from fssim.filesystem import Filesystem, load_filesystem
 from tests.experiment import fake_engine
@@ -294,3 +295,88 @@ def test_a_full_disk_is_one_line_and_leaves_no_half_written_file(
     assert [path.name for path in tmp_path.iterdir()] == ["results.csv"]
     assert (tmp_path / "results.csv").read_text() == "the results of yesterday\n"
     assert "Predicted IOPS" in capsys.readouterr().out  # what was computed is on the terminal all the same
+
+
+def test_threads_that_never_complete_an_io_are_counted_and_said(
+    fake: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from fssim import engine
+
+    healthy = engine.run
+
+    def run(system: Any, **options: Any) -> Any:
+        result = healthy(system, **options)
+        # Three of four I/Os are in flight all the time, and Little's law counts the fourth.
+        return dataclasses.replace(result, latency_ns=result.latency_ns // 4) if len(system.threads) == 4 else result
+
+    monkeypatch.setattr("fssim.engine.run", run)
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run_job("dio_read_lock", **SMALL, out=tmp_path) == 0
+    assert "in 6 cells threads starve" in capsys.readouterr().out
+    cells = json.loads((tmp_path / "results.json").read_text())["cells"]
+    assert {round(cell["starving"], 6) for cell in cells} == {0, 3}
+
+
+def test_more_latency_than_ios_in_flight_is_a_failed_cell(
+    fake: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fssim import engine
+
+    healthy = engine.run
+    monkeypatch.setattr(
+        "fssim.engine.run",
+        lambda system, **options: dataclasses.replace(
+            healthy(system, **options), latency_ns=2 * healthy(system, **options).latency_ns
+        ),
+    )
+    assert run_job("dio_read_lock", **SMALL, patterns=("seqrd",), out=tmp_path) == 3
+    assert not (tmp_path / "results.json").exists()
+
+
+@pytest.fixture
+def two_experiments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of experiments: the main job's on a small grid, and one with a mistake."""
+    folder = tmp_path / "experiments"
+    folder.mkdir()
+    shipped = resources.experiments()
+    (folder / "data").symlink_to(shipped / "data")
+    text = (shipped / "dio_read_lock.toml").read_text(encoding="utf-8")
+    text = text.replace("[512, 1024, 2048, 4096, 8192, 16384]", "[4096]").replace(
+        "[1, 2, 4, 8, 16, 32, 64, 128]", "[1, 4]"
+    )
+    (folder / "small.toml").write_text(text.replace('"engel-2011"', f'"{MACHINE}"'), encoding="utf-8")
+    (folder / "wrong.toml").write_text(text.replace('"engel-2011"', '"engel-2012"'), encoding="utf-8")
+    monkeypatch.setattr("fssim.resources.experiments", lambda: folder)
+    return folder
+
+
+def test_all_claims_are_one_table_and_a_mistake_in_one_experiment_does_not_cost_the_others(
+    fake: None,
+    two_experiments: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run_claims(None, jobs=1) == 2
+    printed = capsys.readouterr()
+    assert printed.out.count("Claims") == 1
+    assert "xfs-2.6.39+shared-read-lock seqrd: median error" in printed.out
+    assert "MISSED" in printed.out
+    assert "why: not known" in printed.out
+    assert "of 11 claims hold" in printed.out
+    assert printed.err.startswith("fssim: wrong: unknown machine 'engel-2012'; did you mean engel-2011 or")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["experiments"]
+
+
+def test_the_claims_of_one_experiment_miss_with_exit_code_1_if_asked_for(fake: None, two_experiments: Path) -> None:
+    assert run_claims(["small"], jobs=1) == 0
+    assert run_claims(["small"], jobs=1, strict=True) == 1
+    with pytest.raises(UserError, match="unknown machine 'engel-2012'"):
+        run_claims(["wrong"], jobs=1)
+
+
+def test_all_experiments_have_a_folder_each(fake: None, two_experiments: Path, tmp_path: Path) -> None:
+    assert run_all(out=tmp_path / "out", jobs=1) == 2
+    assert (tmp_path / "out" / "small" / "report.html").exists()
+    assert not (tmp_path / "out" / "wrong").exists()

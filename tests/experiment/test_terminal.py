@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from fssim.experiment.loading import load_experiment
 from fssim.experiment.job import restrict
+from fssim.experiment.loading import load_experiment
 from fssim.experiment.report import Report
 from fssim.experiment.terminal import errors_text, print_report
 from tests.experiment.conftest import MACHINE, make_report

@@ -10,6 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 from fssim.plot.bars import TimePerIo
+from fssim.plot.dots import MeasuredFigure, MeasuredFigures
 from fssim.plot.heatmap import MatrixComparison, RatioMatrix
 from fssim.plot.scaling import Curve, ScalingCurves
 from fssim.plot.spans import Hold, Span
@@ -36,6 +37,25 @@ FIGURES: tuple[Drawable, ...] = (
         "IOPS over threads, seqrd",
         tuple((size, (curve("xfs-2.6.39"), curve(LONG), curve("ext4-3.0", secondary=True))) for size in ROWS * 3),
         "± 4%, the 90th percentile of the calibration error",
+    ),
+    ScalingCurves(  # a legend of many lines
+        "s",
+        "c",
+        "IOPS over threads, seqwr",
+        tuple((size, tuple(curve(f"{LONG} {n}") for n in range(6))) for size in ROWS * 3),
+        "± 4%, the 90th percentile of the calibration error",
+    ),
+    MeasuredFigures(
+        "f",
+        "c",
+        "Predicted over measured",
+        (
+            MeasuredFigure("short", 1.1, 0.8, 1.2, "110 / 100"),
+            MeasuredFigure(
+                "a claim that is long enough to need two lines, or even three of them, " * 2, 9, 0, 2, "9 / 1"
+            ),
+            MeasuredFigure("no upper bound", 0.3, 0.9, float("inf"), "30 / 100"),
+        ),
     ),
     TimePerIo(
         "t",
@@ -120,7 +140,7 @@ def test_the_timeline_says_whose_read_an_exclusive_lock_waits_for() -> None:
 
 
 def test_bars_are_labelled_with_their_sum() -> None:
-    assert "850.0" in [text.get_text() for text in texts(FIGURES[4])]
+    assert "850.0" in [text.get_text() for text in texts(FIGURES[-2])]
 
 
 @pytest.mark.parametrize(
