@@ -23,6 +23,7 @@ from fssim.protocol.language import IO, Mutex, Operation, Shared, begin_io, choo
 from fssim.system import System, Thread
 from fssim.workload.files import Preparation, make_files
 from fssim.workload.threads import daemons
+from fssim.workload.threads import daemons
 
 if TYPE_CHECKING:
     from fssim.filesystem import Filesystem
