@@ -106,11 +106,12 @@ FREE_AT, BUSY, LEVEL, LEVEL_SINCE, RESOURCE_COLUMNS = _numbers(5)
 IN_FLIGHT, SLOTS, GATE, BUS, CHANNELS, CHIPS, WRITE_BUS, DRAIN, RESOURCES = _numbers(9)
 
 # A thread's synchronous request has the number of the thread; asynchronous requests have the rows behind those.
-# TARGET: the queue or counter that is told of the completion, -1 if the thread itself waits.
+# TARGET: the queue or counter that is told of the completion, -1 if the thread itself waits.  BUS_GAP, DRAIN_GAP, and
+# their ends: a polled write books ahead, so that there may be a gap between what was booked before and what it books.
 (
     REQUEST_THREAD, REQUEST_LINE, REQUEST_OFFSET, REQUEST_LENGTH, REQUEST_WRITES, SERVICE, TRANSFERS, REQUEST_NEXT,
-    CHUNKS_LEFT, BYTES_LEFT, TARGET, TAG, REQUEST_COLUMNS,
-) = _numbers(13)  # fmt: skip
+    CHUNKS_LEFT, BYTES_LEFT, TARGET, TAG, BUS_GAP, BUS_GAP_END, DRAIN_GAP, DRAIN_GAP_END, REQUEST_COLUMNS,
+) = _numbers(17)  # fmt: skip
 # An item in a queue, or a free place for one.  FREE_NODES is less than there are free places: each asynchronous request
 # to a queue has one of them reserved, because the device cannot wait until the host has made room.
 ITEM, ITEM_NEXT, NODE_COLUMNS = _numbers(3)
@@ -414,6 +415,17 @@ def book(resources, now, resource, duration):
 
 
 @compiled
+def booked_ahead(a, now, resource):
+    """Return for how long a resource is reserved from now on."""
+    ahead = max(a.resources[resource, FREE_AT] - now, 0)
+    if a.control[WRITE_POLLED] != 0 and resource in (WRITE_BUS, DRAIN):
+        gap = BUS_GAP if resource == WRITE_BUS else DRAIN_GAP
+        for thread in range(a.threads.shape[0]):
+            ahead -= max(a.requests[thread, gap + 1] - max(a.requests[thread, gap], now), 0)
+    return ahead
+
+
+@compiled
 def open_window(a, now):
     """The warm-up is over: all statistics start from zero, whatever is under way counts from now."""
     a.control[WINDOW_START] = now
@@ -427,7 +439,7 @@ def open_window(a, now):
         a.uses[row, WAIT_MIN] = NEVER
         a.uses[row, HOLD_MIN] = NEVER
     for resource in range(a.resources.shape[0]):
-        a.resources[resource, BUSY] = max(a.resources[resource, FREE_AT] - now, 0)
+        a.resources[resource, BUSY] = booked_ahead(a, now, resource)
         a.resources[resource, LEVEL_SINCE] = now
 
 
@@ -440,7 +452,7 @@ def close_window(a, now):
         account(a.threads, a.totals, now, thread, a.threads[thread, CATEGORY])
     for resource in range(a.resources.shape[0]):
         level(a.resources, now, resource, ZERO)
-        a.resources[resource, BUSY] -= max(a.resources[resource, FREE_AT] - now, 0)
+        a.resources[resource, BUSY] -= booked_ahead(a, now, resource)
 
 
 # --- threads and CPUs
@@ -1170,7 +1182,13 @@ def admit(control, resources, arrived, size):
 def poll_write(a, now, thread, size):
     """A thread hands a write over itself; return for how long that keeps it on its CPU."""
     a.control[LAST_SUBMITTER] = a.threads[thread, HOME]
-    admitted = admit(a.control, a.resources, now + a.control[COMMAND_NS], size)
+    arrives_at = now + a.control[COMMAND_NS]
+    request = a.requests[thread]
+    request[DRAIN_GAP] = max(now, a.resources[DRAIN, FREE_AT])
+    request[DRAIN_GAP_END] = arrives_at
+    admitted = admit(a.control, a.resources, arrives_at, size)
+    request[BUS_GAP] = max(now, a.resources[WRITE_BUS, FREE_AT])
+    request[BUS_GAP_END] = admitted
     return write_end(a.control, a.resources, admitted, size) - now
 
 

@@ -443,6 +443,28 @@ def test_inline_bytes_need_no_draining_and_further_segments_more(engine):
 # What is counted
 
 
+@pytest.mark.parametrize(
+    ("limit", "bus", "drain"), [(20, 0, 0), (100, 60, 60), (600, 512, 560), (2100, 524, 2060), (0, 1024, 2590)]
+)
+def test_what_a_polled_write_has_booked_ahead_is_busy_only_when_its_turn_comes(engine, limit, bus, drain):
+    """Two writes arrive at 40; the cache of 512 bytes drains in 2,048: the bus is busy 40 ... 552 and 2,088 ... 2,600.
+
+    The drain is busy from 40 on, to the end of the run at 2,630 in any case.  With interrupts it is the same.
+    """
+    for polled in (True, False):
+        device = with_writes(write_polled=polled, command_ns=40, write_cache_bytes=512, drain_ps_per_byte=4000)
+        result = play(engine, *["yield device.write(0, 512)"] * 2, device=device, time_limit_ns=limit)
+        assert (result.busy_ns["write bus"], result.busy_ns["drain"]) == ((bus, 1), (drain, 1))
+
+
+def test_what_a_polled_write_has_booked_before_the_window_is_busy_in_it(engine):
+    """The window opens at 1,000, between the transfers at 40 and 2,088."""
+    device = with_writes(write_polled=True, command_ns=40, write_cache_bytes=512, drain_ps_per_byte=4000)
+    opens = "yield cpu(1000); yield complete_io(); yield cpu(500)"
+    result = play(engine, *["yield device.write(0, 512)"] * 2, opens, device=device, warmup_ios=1)
+    assert (result.window_ns, result.busy_ns["write bus"], result.busy_ns["drain"]) == (1630, (512, 1), (1630, 1))
+
+
 def test_a_completion_without_a_beginning_leaves_nobody_in_flight(engine):
     result = play(engine, "yield complete_io(); yield begin_io(); yield cpu(100); yield complete_io(); yield cpu(9)")
     assert (result.ios, result.in_flight_ns, result.latency_ns) == (2, 100, 100)

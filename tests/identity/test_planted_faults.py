@@ -115,9 +115,9 @@ def a_page_is_not_loaded_ahead(self: Any) -> int | None:
     return page if page != self.cache_register else None
 
 
-def the_cache_admits_whatever_comes(self: Any, now: int, size_bytes: int) -> int:
-    self.draining.book(now, self._drain_ns(size_bytes))
-    return now
+def the_cache_admits_whatever_comes(self: Any, now: int, arrives_at: int, size_bytes: int) -> int:
+    self.draining.book(now, self._drain_ns(size_bytes), not_before=arrives_at)
+    return arrives_at
 
 
 def a_read_keeps_the_bus_until_it_is_complete(self: Any, event: Any) -> None:

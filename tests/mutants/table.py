@@ -465,6 +465,17 @@ COMPILED_MUTANTS += (
     ),
     # what is counted
     in_compiled(
+        "what is booked ahead keeps its server busy before",
+        (
+            "        a.resources[resource, BUSY] -= booked_ahead(a, now, resource)\n",
+            "        a.resources[resource, BUSY] -= max(a.resources[resource, FREE_AT] - now, 0)\n",
+        ),
+        by=test_asynchronous.test_what_a_polled_write_has_booked_ahead_is_busy_only_when_its_turn_comes,
+        limit=100,
+        bus=60,
+        drain=60,
+    ),
+    in_compiled(
         "fewer than none are in flight",
         ("                if a.resources[IN_FLIGHT, LEVEL] > 0:\n", "                if True:\n"),
         by=test_asynchronous.test_a_completion_without_a_beginning_leaves_nobody_in_flight,
@@ -765,7 +776,7 @@ REFERENCE_MUTANTS += (
     in_reference(
         "polled writes do not take turns on the bus",
         "flash.py",
-        ("return self._write_bus.book(admitted, duration_ns) + duration_ns", "return admitted + duration_ns"),
+        ("start = self._write_bus.book(now, duration_ns, not_before=admitted)", "start = admitted"),
         by=test_asynchronous.test_polled_writes_take_turns_on_the_bus_and_at_the_cache,
     ),
     in_reference(
@@ -775,6 +786,15 @@ REFERENCE_MUTANTS += (
         by=test_asynchronous.test_inline_bytes_need_no_draining_and_further_segments_more,
     ),
     # what is counted
+    in_reference(
+        "what is booked ahead keeps its server busy before",
+        "statistics.py",
+        ("- max(0, self.free_at - now) + gaps_ns", "- max(0, self.free_at - now)"),
+        by=test_asynchronous.test_what_a_polled_write_has_booked_ahead_is_busy_only_when_its_turn_comes,
+        limit=100,
+        bus=60,
+        drain=60,
+    ),
     in_reference(
         "fewer than none are in flight",
         "statistics.py",

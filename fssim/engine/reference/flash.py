@@ -125,13 +125,13 @@ class WriteCache:
         self._capacity_ns = parameters.write_cache_bytes * parameters.drain_ps_per_byte // 1000
         self._last_admission = 0
 
-    def admit(self, now: int, size_bytes: int) -> int:
-        """Return when a write is admitted, and fill the cache with it."""
+    def admit(self, now: int, arrives_at: int, size_bytes: int) -> int:
+        """Return when a write that arrives now or later is admitted, and fill the cache with it."""
         drain_ns = self._drain_ns(size_bytes)
         # What the cache holds is measured in time to drain; a write larger than the cache waits until it is empty.
         has_room_at = self.draining.free_at - max(self._capacity_ns - drain_ns, 0)
-        self._last_admission = max(now, self._last_admission, has_room_at)
-        self.draining.book(now, drain_ns)
+        self._last_admission = max(arrives_at, self._last_admission, has_room_at)
+        self.draining.book(now, drain_ns, not_before=arrives_at)
         return self._last_admission
 
     def _drain_ns(self, size_bytes: int) -> int:
@@ -274,9 +274,10 @@ class FlashStorage:
         parameters, now = self._parameters, self._simulation.now
         if not parameters.write_polled:
             return None
-        admitted = self._cache.admit(now + parameters.command_ns, size_bytes)
+        admitted = self._cache.admit(now, now + parameters.command_ns, size_bytes)
         duration_ns = self._write_transfer_ns(size_bytes)
-        return self._write_bus.book(admitted, duration_ns) + duration_ns + parameters.write_ns - now
+        start = self._write_bus.book(now, duration_ns, not_before=admitted)
+        return start + duration_ns + parameters.write_ns - now
 
     def _write_transfer_ns(self, size_bytes: int) -> int:
         parameters = self._parameters
@@ -284,7 +285,7 @@ class FlashStorage:
 
     def _enter_write(self, request: Request) -> None:
         now = self._simulation.now
-        admitted = self._cache.admit(now, request.length)
+        admitted = self._cache.admit(now, now, request.length)
         if admitted > now:
             self._simulation.schedule(admitted - now, self._is_admitted, request)
         else:

@@ -6,6 +6,7 @@ anew at that instant.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 
 from fssim.engine.objects import PrimitiveClass, lock_uses, time_by_category
@@ -98,16 +99,22 @@ class Occupancy:
 class Reservations:
     """A server whose time is booked ahead, first come, first served, without gaps between what is booked."""
 
-    __slots__ = ("_before_window_ns", "_booked_ns", "free_at")
+    __slots__ = ("_before_window_ns", "_booked_ns", "_gaps", "free_at")
 
     def __init__(self) -> None:
         self.free_at = 0
+        self._gaps: deque[tuple[int, int]] = deque()  # between now and the end of what is booked
         self._booked_ns = 0
         self._before_window_ns = 0
 
-    def book(self, now: int, duration_ns: int) -> int:
+    def book(self, now: int, duration_ns: int, not_before: int = 0) -> int:
         """Book the next free time; return when it begins."""
-        start = max(now, self.free_at)
+        idle_from = max(now, self.free_at)
+        start = max(idle_from, not_before)
+        if start > idle_from:
+            while self._gaps and self._gaps[0][1] <= now:
+                self._gaps.popleft()
+            self._gaps.append((idle_from, start))
         self.free_at = start + duration_ns
         self._booked_ns += duration_ns
         return start
@@ -119,8 +126,8 @@ class Reservations:
         return self._booked_until(now) - self._before_window_ns
 
     def _booked_until(self, now: int) -> int:
-        # What is booked beyond `now` is one piece without gaps.
-        return self._booked_ns - max(0, self.free_at - now)
+        gaps_ns = sum(max(0, end - max(begin, now)) for begin, end in self._gaps)
+        return self._booked_ns - max(0, self.free_at - now) + gaps_ns
 
 
 Resource = Occupancy | Reservations
