@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fssim.plot.style import STATE_LABELS, is_dark, new_figure, state_colour, state_label
+from fssim.plot.style import GREY, STATE_LABELS, YELLOW, is_dark, new_figure, state_colour, state_label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+FURTHER_LOCKS = (YELLOW, "#882255", "#44AA99", "#DDCC77", "#332288")  # Tol, "Colour schemes", 2021, after Okabe and Ito
 SMALLEST_LABELLED = 0.06  # of the longest bar: less has no room for a number
 
 
@@ -32,11 +33,16 @@ class TimePerIo:
         longest = max(sum(parts.values()) for parts in self.per_io_ns) / 1000
         waits = sorted({name for parts in self.per_io_ns for name in parts if name.startswith("wait ")})
         ends = [0.0] * len(self.labels)
+        used: set[str] = set()
         for category in [*STATE_LABELS, *waits]:
             values = [parts.get(category, 0.0) / 1000 for parts in self.per_io_ns]
             if max(values) < longest * 0.002:
                 continue
-            colour, label = state_colour(category), state_label(category)
+            # A second lock in the same mode needs another colour.
+            colours = (state_colour(category), *(FURTHER_LOCKS if category in waits else ()))
+            colour = next((each for each in colours if each not in used), GREY)
+            used.add(colour)
+            label = state_label(category)
             axis.barh(self.labels, values, left=ends, color=colour, label=label, edgecolor="white", linewidth=0.6)
             for row, value in enumerate(values):
                 if value > SMALLEST_LABELLED * longest:

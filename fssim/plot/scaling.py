@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fssim.plot.style import LINES, new_figure, short_number
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MARKERS = "osD^v<"
+DASHES = ("-", (0, (5, 1.5)), (0, (1, 1.2)))  # of every further round of colours
+LEGEND_COLUMNS = 3
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,15 @@ class ScalingCurves:
         """Small multiples with common axes."""
         columns = min(3, len(self.panels))
         rows = -(-len(self.panels) // columns)
-        figure = new_figure(0.9 + 3.6 * columns, 1.3 + 2.4 * rows)
+        entries = sum(1 + bool(curve.measured) for curve in self.panels[0][1])
+        legend = 0.2 * -(-entries // LEGEND_COLUMNS)  # inches
+        figure = new_figure(0.9 + 3.6 * columns, 1.3 + 2.4 * rows + legend - 0.4)
         height = figure.get_figheight()
         figure.subplots_adjust(
             left=0.75 / figure.get_figwidth(),
             right=0.985,
             top=1 - 0.62 / height,
-            bottom=1.0 / height,
+            bottom=(0.6 + legend) / height,
             hspace=0.28,
             wspace=0.08,
         )
@@ -58,7 +62,8 @@ class ScalingCurves:
         for axis, (panel, curves) in zip(axes.flat, self.panels, strict=False):
             axis.set_title(panel, loc="left", fontsize=9)
             for number, curve in enumerate(curves):
-                _draw_curve(axis, curve, LINES[number % len(LINES)], MARKERS[number % len(MARKERS)])
+                colour, marker = LINES[number % len(LINES)], MARKERS[number % len(MARKERS)]
+                _draw_curve(axis, curve, colour, marker, DASHES[number // len(LINES) % len(DASHES)])
             _scales(
                 axis, sorted({threads for _, all_curves in self.panels for c in all_curves for threads in c.predicted})
             )
@@ -70,14 +75,14 @@ class ScalingCurves:
             axis.set_xlabel("threads")
         handles, labels = axes.flat[0].get_legend_handles_labels()
         figure.text(0.985, 1 - 0.22 / height, f"band: {self.band}", ha="right", fontsize=8.5, color="#444444")
-        figure.legend(handles, labels, loc="lower center", ncols=3, frameon=False, fontsize=8.5)
+        figure.legend(handles, labels, loc="lower center", ncols=LEGEND_COLUMNS, frameon=False, fontsize=8.5)
         return figure
 
 
-def _draw_curve(axis: Axes, curve: Curve, colour: str, marker: str) -> None:
+def _draw_curve(axis: Axes, curve: Curve, colour: str, marker: str, dashes: Any) -> None:
     threads = sorted(curve.predicted)
     predicted = [curve.predicted[n] for n in threads]
-    line = {"linewidth": 1.0, "linestyle": "--"} if curve.secondary else {"linewidth": 1.7}
+    line = {"linewidth": 1.0, "linestyle": "--"} if curve.secondary else {"linewidth": 1.7, "linestyle": dashes}
     if not curve.secondary:
         low, high = [curve.low[n] for n in threads], [curve.high[n] for n in threads]
         axis.fill_between(threads, low, high, color=colour, alpha=0.2, linewidth=0)
