@@ -89,7 +89,7 @@ def build_system(
     return System(
         threads=[
             *(Thread(create, (creator(inodes=inodes[first : first + each]),)) for first in range(0, count, each)),
-            *daemons(filesystem, volume, machine.host),
+            *daemons(filesystem, volume, machine.host, workload.threads),
         ],
         host=machine.host,
         device=machine.device,

@@ -295,7 +295,7 @@ def build_system(
         threads.append(Thread(libaio if asynchronous else psync, (make(filesystem, workload, own),)))
     # Reads that nobody waits for need the interrupt's daemon too.
     if workload.writes or asynchronous:
-        threads.extend(daemons(filesystem, volume, machine.host))
+        threads.extend(daemons(filesystem, volume, machine.host, workload.jobs))
     return System(
         threads=threads,
         host=machine.host,

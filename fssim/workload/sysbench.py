@@ -23,7 +23,6 @@ from fssim.protocol.language import IO, Mutex, Operation, Shared, begin_io, choo
 from fssim.system import System, Thread
 from fssim.workload.files import Preparation, make_files
 from fssim.workload.threads import daemons
-from fssim.workload.threads import daemons
 
 if TYPE_CHECKING:
     from fssim.filesystem import Filesystem
@@ -183,7 +182,7 @@ def build_system(
     return System(
         threads=[
             *(Thread(PATTERNS[pattern], (files,)) for _ in range(threads)),
-            *(() if pattern in READS else daemons(filesystem, volume, machine.host)),
+            *(() if pattern in READS else daemons(filesystem, volume, machine.host, threads)),
         ],
         host=machine.host,
         device=machine.device,

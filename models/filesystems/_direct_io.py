@@ -1,8 +1,7 @@
 """What direct I/O has in common in all filesystems: cutting at sectors and blocks, the page cache beside it."""
 
-from fssim.filesystem import BLOCK
+from fssim.filesystem import BLOCK, File
 from fssim.protocol import ABSENT, CLEAN, DIRTY, HOLE, IO, UNWRITTEN, WRITTEN, cpu, device, path, protocol
-from fssim.filesystem import File
 
 SECTOR = 512
 EVERY_BLOCK = 2**40  # more than any file has

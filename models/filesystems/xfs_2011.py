@@ -6,13 +6,11 @@ One text serves the four versions; the constants below say what each does, and t
 from fssim.filesystem import Filesystem
 from fssim.protocol import (
     EXCLUSIVE,
-    IO,
     HOLE,
+    IO,
     SHARED,
     UNWRITTEN,
     WRITTEN,
-    Queue,
-    Shared,
     cpu,
     device,
     now,
@@ -23,15 +21,22 @@ from fssim.protocol import (
 
 from ._direct_io import BLOCK, SECTOR, flush_range, is_unaligned, last_block, write_zeroed, zero_through_page_cache
 from ._xfs import (
+    LOG_DAEMONS,
+    ZERO_HEAD,
+    ZERO_TAIL,
     Inode,
+    Mount,
+    Request,
     allocate,
     convert,
     demote,
+    fallocate,
     lock,
-    map_for_read,
+    map_range_for_read,
     mount,
     place,
-    push_log,
+    submit_pieces,
+    truncate,
     unlock,
     walk_extents,
 )
@@ -41,6 +46,7 @@ SERIAL_APPENDS = 1  # a write beyond the end of the file takes the iolock exclus
 RECHECK_PAGES = 0  # look at the page cache again when the iolock is held
 TEST_BEFORE_RAISING = 0  # decide about zeroing before i_new_size is raised to this write's own end
 SHARED_NEW_SIZE = 0  # i_new_size only grows, and only the append that raised it to its value takes it back
+QUEUE_WRITTEN = 1  # xfsdatad has to finish asynchronous writes into written blocks too
 SKIP_SIZE_ON_DISK = 0  # completion does not ask for the ilock if the size on disk covers the write already
 
 
@@ -59,22 +65,20 @@ def read_and_wait(io: IO, inode: Inode):
 
     Holes, unwritten blocks and what lies beyond the end of the file are zeroes, for which no device is asked.
     """
-    if io.offset < inode.size:
-        state = yield from map_for_read(io, inode)
-        if state == WRITTEN:
-            yield cpu(path.xfs_submit_sector * (io.length // SECTOR))
-            yield device.read(inode.disk_offset + io.offset, io.length)
+    first, written = yield from map_range_for_read(io.offset, io.length, inode)
+    if written > 0:
+        yield cpu(path.xfs_submit_sector * (written // SECTOR))
+        yield device.read(inode.disk_offset + first, written)
     yield cpu(path.read_complete)
 
 
 @protocol
-def direct_read(io: IO, inode: Inode):
+def lock_for_read(io: IO, inode: Inode):
     """2.6.39: exclusive first, then demoted: granted only when all reads in flight have finished.
 
     "xfs: don't serialise direct IO reads on page cache checks" (Dave Chinner, July 2011): shared; only if there are
     cached pages it lets go, takes the lock exclusively, looks again, and demotes.
     """
-    yield cpu(path.read_entry + path.xfs_read_entry)
     if SERIAL_READS:
         yield from lock(inode, EXCLUSIVE)
         if inode.pages.present > 0:
@@ -88,6 +92,13 @@ def direct_read(io: IO, inode: Inode):
             if inode.pages.present > 0:
                 yield from drop_cached_pages(io, inode)
             yield from demote(inode)
+
+
+@protocol
+def direct_read(io: IO, inode: Inode):
+    """A synchronous direct read: the iolock is shared until the data is there."""
+    yield cpu(path.read_entry + path.xfs_read_entry)
+    yield from lock_for_read(io, inode)
     yield from read_and_wait(io, inode)
     yield from unlock(inode, SHARED)
     yield cpu(path.read_exit)
@@ -230,10 +241,13 @@ def leave_write(end: int, own: int, inode: Inode):
 
 
 @protocol
-def direct_write(io: IO, inode: Inode):
-    """A synchronous direct write, from the system call to its return."""
+def prepare_write(io: IO, inode: Inode):
+    """All that a write does before the device: the iolock, checks, page cache, mapping.
+
+    Return the mode in which the iolock is held, the end that this write has announced, and of its blocks whether they
+    are new and whether any is unwritten.
+    """
     end = io.offset + io.length
-    yield cpu(path.write_entry)
     unaligned = yield from is_unaligned(io)
     mode = EXCLUSIVE if unaligned != 0 else SHARED
     if inode.pages.present > 0:
@@ -258,6 +272,15 @@ def direct_write(io: IO, inode: Inode):
         mode = SHARED
     new, unwritten = yield from map_for_write(io, inode)
     yield inode.io_count.inc()
+    return mode, own, new, unwritten
+
+
+@protocol
+def direct_write(io: IO, inode: Inode):
+    """A synchronous direct write, from the system call to its return."""
+    end = io.offset + io.length
+    yield cpu(path.write_entry)
+    mode, own, new, unwritten = yield from prepare_write(io, inode)
     yield from write_zeroed(io, inode, new)
     if unwritten != 0:
         after = yield from last_block(io)
@@ -271,9 +294,127 @@ def direct_write(io: IO, inode: Inode):
     yield cpu(path.write_exit)
 
 
+# --- asynchronous I/O
+
+
+@protocol
+def submit_read(request: Request):
+    """An asynchronous direct read: the iolock is held while it is submitted.  Nothing counts it."""
+    inode = request.inode
+    mount = inode.mount
+    ring = request.ring
+    io = IO(offset=request.offset, length=request.length)
+    request.flags = 0
+    yield cpu(path.read_entry + path.xfs_read_entry)
+    yield from lock_for_read(io, inode)
+    first, written = yield from map_range_for_read(request.offset, request.length, inode)
+    if written > 0:
+        yield cpu(path.xfs_submit_sector * (written // SECTOR))
+        yield request.bios.inc()
+        yield device.submit_read(inode.disk_offset + first, written, to=mount.interrupts, tag=request)
+    yield from unlock(inode, SHARED)
+    yield cpu(path.read_exit)
+    if written == 0:
+        yield ring.done.put(request)
+
+
+@protocol
+def submit_write(request: Request):
+    """An asynchronous direct write.  One that extends the file is waited for, as if it were synchronous."""
+    inode = request.inode
+    ring = request.ring
+    io = IO(offset=request.offset, length=request.length)
+    end = request.offset + request.length
+    yield cpu(path.write_entry)
+    mode, own, new, unwritten = yield from prepare_write(io, inode)
+    request.flags = unwritten
+    wait = 1 if end > inode.vfs_size else 0
+    yield from submit_pieces((ZERO_HEAD | ZERO_TAIL) * new, wait, request)
+    if wait != 0:
+        yield request.bios.wait_zero()
+        if unwritten != 0:
+            after = yield from last_block(io)
+            yield from convert(io.offset // BLOCK, after + 1 - io.offset // BLOCK, inode)
+        yield from set_file_size(end, inode)
+        yield inode.io_count.dec()
+        inode.vfs_size = max(inode.vfs_size, end)
+        yield from leave_write(end, own, inode)
+    else:
+        yield from leave_write(0, own, inode)
+    yield from unlock(inode, mode)
+    yield cpu(path.write_exit)
+    if wait != 0:
+        yield ring.done.put(request)
+
+
+@protocol
+def handle_interrupts(mount: Mount):
+    """End of a bio.  A write into unwritten blocks goes to xfsconvertd before its user is told.
+
+    Of another write the user is told at once.  Until 3.1 it goes to xfsdatad afterwards and is counted until then.
+    """
+    while True:
+        request = yield mount.interrupts.get()
+        yield cpu(path.dio_interrupt)
+        left = yield request.bios.dec()
+        if left == 0:
+            inode = request.inode
+            ring = request.ring
+            if request.flags != 0:
+                yield mount.completions.put(request)
+            else:
+                writes = request.writes  # the user may use the request again
+                yield ring.done.put(request)
+                if writes != 0:
+                    if QUEUE_WRITTEN:
+                        yield mount.size_updates.put(inode)
+                    else:
+                        yield inode.io_count.dec()
+
+
+@protocol
+def convert_in_worker(mount: Mount):
+    """xfsconvertd.  If the ilock is not free to set the size on disk, all of it is done again a jiffy later."""
+    while True:
+        request = yield mount.completions.get()
+        inode = request.inode
+        ring = request.ring
+        end = request.offset + request.length
+        block = request.offset // BLOCK
+        yield cpu(path.dio_worker)
+        yield from convert(block, (end - 1) // BLOCK + 1 - block, inode)
+        if not SKIP_SIZE_ON_DISK or end > inode.disk_size:
+            got = yield inode.ilock.try_acquire(EXCLUSIVE)
+            if got == 0:
+                yield mount.completions.put(request)
+                yield sleep(path.jiffy - now() % path.jiffy)
+                continue
+            yield cpu(path.xfs_set_size)
+            inode.disk_size = max(inode.disk_size, min(max(inode.size, inode.new_size), end))
+            yield inode.ilock.release(EXCLUSIVE)
+        yield inode.io_count.dec()
+        yield ring.done.put(request)
+
+
+@protocol
+def set_size_in_worker(mount: Mount):
+    """xfsdatad: the size on disk, which an asynchronous write has not changed, needs the ilock all the same."""
+    while True:
+        inode = yield mount.size_updates.get()
+        yield cpu(path.dio_worker)
+        got = yield inode.ilock.try_acquire(EXCLUSIVE)
+        if got == 0:
+            yield mount.size_updates.put(inode)
+            yield sleep(path.jiffy - now() % path.jiffy)
+            continue
+        yield cpu(path.xfs_set_size)
+        yield inode.ilock.release(EXCLUSIVE)
+        yield inode.io_count.dec()
+
+
 READ_PATCH = {"SERIAL_READS": 0}
 POSTED_APPEND_PATCH = {"SERIAL_APPENDS": 0, "SHARED_NEW_SIZE": 1, "SKIP_SIZE_ON_DISK": 1}
-MERGED = {"TEST_BEFORE_RAISING": 1, "RECHECK_PAGES": 1}
+MERGED = {"TEST_BEFORE_RAISING": 1, "RECHECK_PAGES": 1, "QUEUE_WRITTEN": 0}
 
 
 def _version(name: str, description: str, provenance: str, constants: dict[str, int]) -> Filesystem:
@@ -286,7 +427,12 @@ def _version(name: str, description: str, provenance: str, constants: dict[str, 
         place=place,
         read=direct_read,
         write=direct_write,
-        daemons={push_log: 1},
+        submit_read=submit_read,
+        submit_write=submit_write,
+        request=Request,
+        truncate=truncate,
+        fallocate=fallocate,
+        daemons={**LOG_DAEMONS, handle_interrupts: 0, convert_in_worker: 0, set_size_in_worker: 0},
         sizes=("size", "vfs_size", "disk_size"),
         constants=constants,
     )

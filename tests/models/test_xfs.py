@@ -219,7 +219,7 @@ def play(version: str, inode: Any, *programs: tuple[Any, ...], latency_ns: int =
             arguments.append(filesystem.request(ring=Ring(), inode=inode))  # type: ignore[misc]
         threads.append(Thread(program, tuple(arguments)))
     computer = machine(version, latency_ns)
-    return assert_identical(
+    result = assert_identical(
         System(
             threads=[*threads, *daemons(filesystem, inode.mount, computer.host)],
             host=computer.host,
@@ -227,6 +227,8 @@ def play(version: str, inode: Any, *programs: tuple[Any, ...], latency_ns: int =
             version={**filesystem.constants, **operations(filesystem)},
         )
     )
+    assert result.error is None
+    return result
 
 
 def operations(filesystem: Filesystem) -> dict[str, Any]:
