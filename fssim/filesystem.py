@@ -32,8 +32,8 @@ class File(Shared):
     """What a filesystem's class of inodes adds to.
 
     `disk_offset`: where the file's blocks lie on the device, one after the other.  `size`: i_size.  `extents`: HOLE,
-    UNWRITTEN or WRITTEN for every block that the file may come to have.  `pages`: what the page cache has of it, ABSENT,
-    CLEAN or DIRTY.
+    UNWRITTEN or WRITTEN for every block that the file may come to have.  `pages`: what the page cache has of it,
+    ABSENT, CLEAN or DIRTY.
     """
 
     disk_offset: int
@@ -82,14 +82,14 @@ class Request(Shared):
 class Filesystem:
     """One version of a filesystem.
 
-    `inode`: class of its files.  `mount`: makes its volume.  `place`: gives, from the volume and where a file's blocks lie
-    on the device, the fields of an inode that only this filesystem has.  `read`, `write`: protocols of a direct read and write with
-    parameters `(io: IO, inode)`; `write` None: the version describes reads only.  `submit_read`, `submit_write`: the same
-    as asynchronous I/O, `(request)` of the class `request`.  `truncate`: `(size, inode)`.  `fallocate`:
-    `(offset, length, inode)`.  `daemons`: programs with the parameter `(volume)` that run beside those of a workload that
-    writes, and how many of each.  `sizes`: fields of an inode that begin with the size of the file.  `constants`:
-    upper-case names of the protocols that this version overrides.  `provenance`: the kernel version or patch that the
-    text follows.
+    `inode`: class of its files. `mount`: makes its volume. `place`: gives, from the volume and where a file's
+    blocks lie on the device, the fields of an inode that only this filesystem has. `read`, `write`: protocols of a
+    direct read and write with parameters `(io: IO, inode)`; `write` None: the version describes reads only.
+    `submit_read`, `submit_write`: the same as asynchronous I/O, `(request)` of the class `request`. `truncate`:
+    `(size, inode)`. `fallocate`: `(offset, length, inode)`. `daemons`: programs with the parameter `(volume)` that
+    run beside those of a workload that writes, and how many of each (0: see `fssim.workload.threads`). `sizes`:
+    fields of an inode that begin with the size of the file. `constants`: upper-case names of the protocols that
+    this version overrides. `provenance`: the kernel version or patch that the text follows.
     """
 
     name: str
@@ -122,8 +122,8 @@ def load_filesystem(name: str) -> Filesystem:
 def filesystems() -> Mapping[str, Filesystem]:
     """Return all filesystem versions by name.
 
-    They are in the files of the folder that do not begin with an underscore; those hold what others import.  A file that
-    Python cannot load, or that does not export `FILESYSTEMS`, is a `UserError`.
+    They are in the files of the folder that do not begin with an underscore; those hold what others import.  A file
+    that Python cannot load, or that does not export `FILESYSTEMS`, is a `UserError`.
     """
     known: dict[str, Filesystem] = {}
     folder = resources.models("filesystems")

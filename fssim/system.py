@@ -32,11 +32,11 @@ class Thread:
 class System:
     """Everything that determines a run.
 
-    The shared objects in the threads' arguments are a template: a run works on its own copy.  `constants` overrides
-    upper-case names of the protocols (integers or, for an `Operation`, a protocol); so does `version`, whose names need not
-    occur in the protocols of this run.  Statistics are kept from the
-    completion number `warmup_ios` on, and the run ends at completion `warmup_ios + ios` (`ios` 0: no such goal) or at
-    `time_limit_ns` (0: none).  `batch_ios`: completions in a batch; 0: no batches.
+    The shared objects in the threads' arguments are a template: a run works on its own copy. `constants` overrides
+    upper-case names of the protocols (integers or, for an `Operation`, a protocol); so does `version`, whose names
+    need not occur in the protocols of this run. Statistics are kept from the completion number `warmup_ios` on, and
+    the run ends at completion `warmup_ios + ios` (`ios` 0: no such goal) or at `time_limit_ns` (0: none).
+    `batch_ios`: completions in a batch; 0: no batches.
     """
 
     threads: Sequence[Thread]
@@ -84,16 +84,15 @@ class LockUse:
 class RunResult:
     """What a run did.  Times are integer nanoseconds; statistics cover the window after the warm-up.
 
-    `error`: None if the run finished.  `time_ns`: end of the run.  `window_ns`: length of the window.  `ios`:
-    completions in it.  `latency_ns`: sum of their latencies.  `in_flight_ns`: integral over the window of the number of
-    I/Os in flight.  `batch_end_ns`: int64 array of the instants at which each batch was complete.
-    `time_by_category_ns`: thread time by category: "cpu", "ready", "wakeup", "device", "sleep", and
-    "wait Class.member shared|exclusive" (without mode for counters, queues and spaces).  `sleeps_in_submission`: how
-    often threads blocked between the beginning of an I/O and the end of its submission, by the same categories ("ready":
-    preempted).  `busy_ns`: resource name to (busy time summed over its servers, servers).
-    `final`: name and value of every integer field at the end, in canonical order.
-    `log`: int64 array (rows, 6), see `docs/semantics.md` section 9, or None.  `objects`: names of locks and counters by
-    number.
+    `error`: None if the run finished. `time_ns`: end of the run. `window_ns`: length of the window. `ios`:
+    completions in it. `latency_ns`: sum of their latencies. `in_flight_ns`: integral over the window of the number
+    of I/Os in flight. `batch_end_ns`: int64 array of the instants at which each batch was complete.
+    `time_by_category_ns`: thread time by category: "cpu", "ready", "wakeup", "device", "sleep", and "wait
+    Class.member shared|exclusive" (without mode for counters, queues and spaces). `sleeps_in_submission`: how often
+    threads blocked between the beginning of an I/O and the end of its submission, by the same categories ("ready":
+    preempted). `busy_ns`: resource name to (busy time summed over its servers, servers). `final`: name and value of
+    every integer field at the end, in canonical order. `log`: int64 array (rows, 6), see `docs/semantics.md`
+    section 9, or None. `objects`: names of locks and counters by number.
     """
 
     error: RunError | None

@@ -94,8 +94,8 @@ class Fitter:
     ) -> list[np.ndarray]:
         """Return log(predicted / measured) by cell, for each candidate: its parameters' values.
 
-        The prediction is the mean of the logarithms of `replications` runs, with seeds from `seed` on.  `wanted`: for each
-        candidate the parameter on which the cells depend that are run; the others get 0.
+        The prediction is the mean of the logarithms of `replications` runs, with seeds from `seed` on.  `wanted`: for
+        each candidate the parameter on which the cells depend that are run; the others get 0.
         """
         import numpy as np
 

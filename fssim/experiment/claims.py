@@ -95,7 +95,7 @@ def _error(claim: ErrorClaim, view: View) -> ClaimResult:
     text = f"{claim.filesystem} {claim.pattern}: {claim.statistic} error"
     allowed = f"at most {claim.at_most_percent:g} %"
     if about is None:
-        return ClaimResult(text, allowed, "not run", None)
+        return ClaimResult(text, allowed, _why_nothing(claim.filesystem, claim.pattern, view), None)
     value = getattr(about.summary, claim.statistic)
     return ClaimResult(
         text,
@@ -108,6 +108,13 @@ def _error(claim: ErrorClaim, view: View) -> ClaimResult:
     )
 
 
+def _why_nothing(filesystem: str, pattern: str, view: View) -> str:
+    """Say why there is nothing to compare: the cells were not run, or nobody has measured them."""
+    return (
+        "not measured" if any(name == filesystem and key.pattern == pattern for name, key in view.cells) else "not run"
+    )
+
+
 def _direction(claim: DirectionClaim, view: View) -> ClaimResult:
     about = next((c for c in view.changes if not claim.change or c.change.name == claim.change), None)
     named = f"{about.change.name}, {claim.pattern}" if about and claim.change else claim.pattern
@@ -115,7 +122,8 @@ def _direction(claim: DirectionClaim, view: View) -> ClaimResult:
     measured = about.measured_ratios if about else {}
     cells = [key for key in measured if key.pattern == claim.pattern and key.threads >= claim.from_threads]
     if about is None or not cells:
-        return ClaimResult(text, "in every cell", "not run", None)
+        after = about.change.after if about else ""
+        return ClaimResult(text, "in every cell", _why_nothing(after, claim.pattern, view), None)
     right = sum((about.ratios[key].value > 1) == (measured[key] > 1) for key in cells)
     return ClaimResult(
         text, "in every cell", f"right in {right} of {len(cells)} cells", right == len(cells), reason=claim.reason

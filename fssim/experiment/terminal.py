@@ -28,6 +28,8 @@ WIDTH_WITHOUT_TERMINAL = 120  # a pipe or a log file has no width
 BETWEEN_COLUMNS = 3  # a blank on both sides of a column, and one between two of them
 SMALLEST_BREAKDOWN_COLUMN = 22  # what limits is said in words
 MOST_CELLS_OF_AN_UNKNOWN = 24  # the largest differences; more is for the page
+WIDEST_FIGURE = 26  # of a claim, in characters
+NO_VERDICT = "-"
 HOLDS = {True: "holds", False: "MISSED", None: "not run"}
 STYLES = {True: "green", False: "red", None: "dim"}
 
@@ -386,20 +388,28 @@ def _print_locks(console: Console, report: Report, breakdown: Breakdown) -> None
 def print_claims(claims: Sequence[tuple[str, Sequence[ClaimResult]]], console: Console | None = None) -> None:
     """Print one table of the claims of experiments, with the reason why one is missed."""
     console = console or terminal()
-    table = RichTable(box=box.SIMPLE_HEAD)
-    several = len(claims) > 1
+    results = [claim for _, some in claims for claim in some]
+    table = RichTable(box=box.SIMPLE_HEAD, expand=True)
     table.add_column("", no_wrap=True)
-    for title in [*(["experiment"] if several else []), "claim", "measured", "predicted"]:
-        table.add_column(title, overflow="fold")
-    for name, results in claims:
-        for claim in results:
+    table.add_column("claim", overflow="fold", ratio=1)
+    for title, texts in (
+        ("measured", [claim.measured for claim in results]),
+        ("predicted", [claim.found for claim in results]),
+    ):
+        widest = max(map(len, [title, *texts]))
+        table.add_column(title, overflow="fold", width=min(widest, WIDEST_FIGURE, console.width // 4))
+    for name, some in claims:
+        if len(claims) > 1 and some:
+            table.add_row("", Text(name, style="bold"))
+        for claim in some:
             text = Text(claim.text)
             text.append(f" ({claim.role})" if claim.role else "", style="dim")
             if claim.holds is False or (claim.holds is None and claim.reason):
                 text.append(f"\nwhy: {claim.reason or 'not known'}", style="dim")
-            word = Text(claim.found if claim.holds is None else HOLDS[claim.holds], style=STYLES[claim.holds])
-            table.add_row(word, *([name] if several else []), text, claim.measured, claim.found)
+            word = Text(NO_VERDICT if claim.holds is None else HOLDS[claim.holds], style=STYLES[claim.holds])
+            table.add_row(word, text, claim.measured, claim.found)
+        table.add_section()
     _print_titled(console, ("Claims", [table]))
-    holds = [claim.holds for _, results in claims for claim in results]
+    holds = [claim.holds for claim in results]
     right, wrong, rest = (holds.count(verdict) for verdict in (True, False, None))
     console.print(f"{right} of {len(holds)} claims hold, {wrong} missed, {rest} without a verdict", highlight=False)

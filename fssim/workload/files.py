@@ -13,8 +13,8 @@ from fssim.protocol.language import HOLE, UNWRITTEN, WRITTEN, BlockMap, Shared
 class Preparation(StrEnum):
     """What is in a file when the measurement begins.
 
-    WRITTEN: all blocks, by a run before.  PREALLOCATED: all blocks, unwritten, by fallocate.  SPARSE: the size is set by
-    truncate, there are no blocks.  EMPTY: a new file.  In no case is anything of it in the page cache.
+    WRITTEN: all blocks, by a run before.  PREALLOCATED: all blocks, unwritten, by fallocate.  SPARSE: the size is set
+    by truncate, there are no blocks.  EMPTY: a new file.  In no case is anything of it in the page cache.
     """
 
     WRITTEN = "written"

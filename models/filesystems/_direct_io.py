@@ -36,7 +36,10 @@ def last_block(io: IO):
 
 @protocol
 def write_zeroed(io: IO, inode: File, new: int):
-    """Write the data.  If the blocks are `new`, what the write leaves of the first and last is zeroed by bios of its own."""
+    """Write the data.
+
+    If the blocks are `new`, what the write leaves of the first and last is zeroed by bios of its own.
+    """
     if new != 0:
         head = io.offset % BLOCK
         if head != 0:
@@ -70,7 +73,7 @@ def zero_through_page_cache(inode: File, offset: int, end: int):
     page = offset // BLOCK
     last = (end + BLOCK - 1) // BLOCK
     while page < last:
-        state, run = yield inode.pages.lookup(page, 1)
+        state, _ = yield inode.pages.lookup(page, 1)
         if state == ABSENT:
             yield device.read(inode.disk_offset + page * BLOCK, BLOCK)
         yield cpu(path.page_cache_zero)

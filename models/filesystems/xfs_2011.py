@@ -215,6 +215,8 @@ def set_file_size(end: int, inode: Inode):
     got = yield inode.ilock.try_acquire(EXCLUSIVE)
     if got == 0:
         yield sleep(path.jiffy - now() % path.jiffy)
+        # The worker has done it by now.
+        inode.disk_size = max(inode.disk_size, min(max(inode.size, inode.new_size), end))
         return
     yield cpu(path.xfs_set_size)
     inode.disk_size = max(inode.disk_size, min(max(inode.size, inode.new_size), end))
