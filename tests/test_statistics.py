@@ -74,6 +74,7 @@ def result(in_flight_ns: int, latency_ns: int) -> RunResult:
         in_flight_ns=in_flight_ns,
         batch_end_ns=np.array([1000]),
         time_by_category_ns={},
+        sleeps_in_submission={},
         locks=(),
         busy_ns={},
         final=(),

@@ -61,6 +61,8 @@ def command(
     from fssim.experiment.runner import warm_up, workers
     from fssim.workload.sysbench import SECTOR_BYTES
 
+    if output is not None and not dry_run:
+        _check_writable(output)
     calibration = load_calibration(name)
     definition = calibration.definition
     run = msgspec.structs.replace(definition.run, ios=ios or definition.run.ios)
