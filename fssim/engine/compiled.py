@@ -43,6 +43,7 @@ NO_PROGRESS_LIMIT = 1_000_000
 HANDOFF_AFTER_NS = 4_000_000
 READER_BATCH = 256
 LAST_STATE = 3  # of a block
+IDLE_LIMIT = np.int64(1 << 20)  # ns: a CPU idle for longer sleeps no deeper
 LAST_BIN = 4095  # of the table of the exponential distribution
 
 LINE = 5  # word of an instruction: its source line, after the words of the bytecode
@@ -176,6 +177,7 @@ _SAME = (
     and NO_PROGRESS_LIMIT == objects.NO_PROGRESS_LIMIT
     and HANDOFF_AFTER_NS == objects.HANDOFF_AFTER_NS
     and READER_BATCH == objects.READER_BATCH
+    and IDLE_LIMIT == objects.IDLE_LIMIT_NS
     and LAST_STATE == language.LAST_STATE
 )
 if not _SAME:
@@ -465,9 +467,11 @@ def idle_exit(control, threads, cpus, now, thread):
     limit = control[IDLE_EXIT_NS]
     if limit == 0 or cpus[home, IS_FREE] == 0 or home == 0 or home == control[LAST_SUBMITTER]:
         return 0
-    depth = control[IDLE_DEPTH_NS]
-    idle = now - cpus[home, IDLE_SINCE]
-    return limit * idle // (idle + depth) if depth > 0 else limit
+    depth = min(control[IDLE_DEPTH_NS], IDLE_LIMIT)
+    if depth == 0:
+        return limit
+    idle = min(now - cpus[home, IDLE_SINCE], IDLE_LIMIT)
+    return limit * ((idle * idle << 16) // (idle * idle + depth * depth)) >> 16
 
 
 @inlined

@@ -30,6 +30,7 @@ from fssim.system import LockUse, Thread
 INT64 = range(-(2**63), 2**63)
 NO_PROGRESS_LIMIT = 1_000_000
 HANDOFF_AFTER_NS = 4_000_000  # RWSEM_WAIT_TIMEOUT, a 250th of a second, of kernel/locking/rwsem.c
+IDLE_LIMIT_NS = 1 << 20  # a CPU that has been idle for longer sleeps no deeper
 READER_BATCH = 256  # MAX_READERS_WAKEUP of the same file
 
 CATEGORIES = ("cpu", "ready", "wakeup", "device", "sleep")

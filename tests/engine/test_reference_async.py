@@ -254,18 +254,18 @@ DEEP = Host(cpus=2, interrupt_ns=7, idle_exit_ns=100, idle_depth_ns=50)
 
 
 def test_a_thread_that_is_told_pays_for_leaving_idle(engine: str) -> None:
-    # Thread 1 leaves CPU 1 at 0.  At 110 it has been idle for 110: 100 * 110 // 160 = 68.
+    # Thread 1 leaves CPU 1 at 0.  At 110 it has been idle for 110: 100 * 110**2 / (110**2 + 50**2) = 82.9.
     result = play(engine, (submit_to_queue, 10, 512, 9, 0), (reap, 0), host=DEEP)
-    assert times(result, "RESUME") == [(110 + 7 + 68, 1)]
+    assert times(result, "RESUME") == [(110 + 7 + 82, 1)]
 
 
 def test_the_cpu_of_the_latest_submission_is_awake(engine: str) -> None:
     # Thread 1 submits on CPU 1 at 10 and waits there for itself; thread 0 submits before, on CPU 0.
     result = play(engine, (submit_to_counter, 0, 1, 0), (submit_and_reap, 10), host=DEEP)
     assert times(result, "RESUME") == [(117, 1)]
-    # When thread 0 submits after it, it is not: idle for 100 from 10 to 110, 100 * 100 // 150 = 66.
+    # When thread 0 submits after it, it is not: idle for 100 from 10 to 110, 100 * 100**2 / (100**2 + 50**2), just below 80.
     result = play(engine, (submit_to_counter, 20, 1, 0), (submit_and_reap, 10), host=DEEP)
-    assert times(result, "RESUME") == [(117 + 66, 1)]
+    assert times(result, "RESUME") == [(117 + 79, 1)]
 
 
 @protocol

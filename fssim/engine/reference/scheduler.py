@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+from fssim.engine.objects import IDLE_LIMIT_NS
 from fssim.engine.reference.simulation import Due, Simulation
 from fssim.engine.reference.statistics import Category, Occupancy, Statistics
 from fssim.engine.reference.thread import SimThread, State
@@ -111,8 +112,11 @@ class Scheduler:
         # CPU 0 takes the interrupts, and so is awake.
         if not full_ns or not home.is_free or home.number == 0 or home is self._submission_cpu:
             return 0
-        idle_ns = self.simulation.now - home.idle_since
-        return full_ns * idle_ns // (idle_ns + depth_ns) if depth_ns else full_ns
+        if not depth_ns:
+            return full_ns
+        depth = min(depth_ns, IDLE_LIMIT_NS)
+        idle = min(self.simulation.now - home.idle_since, IDLE_LIMIT_NS)
+        return full_ns * ((idle * idle << 16) // (idle * idle + depth * depth)) >> 16
 
     def _ready_after(self, thread: SimThread, latency_ns: int) -> None:
         if self._host.wakeup_spread_ns:
