@@ -7,10 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from fssim.calibrate.cli import main as calibrate
+from fssim.calibrate.figures import main as figures
 from fssim.experiment.cli import main
 from tests.experiment.conftest import MACHINE
 
@@ -94,9 +97,22 @@ def test_help_documents_exit_codes_and_imports_nothing_heavy() -> None:
 
 
 def test_ctrl_c_ends_the_real_process_with_130_and_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "fssim.experiment", *RUN, "--engine", "reference", "--out", str(tmp_path)]
+    arguments = ["fssim.experiment", *RUN, "--engine", "reference", "--out", str(tmp_path)]
+    # The output folder is empty until the end, so wait until the workers exist: then cells are running.
+    err = interrupted(arguments, lambda pid: bool(_children(pid)))
+    assert err.startswith("fssim: interrupted")
+
+
+def test_ctrl_c_ends_an_explanation_with_130_and_one_line() -> None:
+    arguments = ["fssim.explain", "ext4-3.0", "rndrd", "4k", "8", "--machine", MACHINE, "--ios", "1000000"]
+    # The engine is loaded with the first run, which takes long.
+    assert interrupted(arguments, lambda pid: "llvmlite" in _maps(pid)) == "fssim: interrupted\n"
+
+
+def interrupted(arguments: list[str], ready: Callable[[int], bool]) -> str:
+    """Start a program, send it Ctrl-C when it is ready, and return the one line that it says."""
     process = subprocess.Popen(
-        command,
+        [sys.executable, "-m", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -104,16 +120,15 @@ def test_ctrl_c_ends_the_real_process_with_130_and_one_line(tmp_path: Path) -> N
         # A shell that runs the tests in the background has them ignore SIGINT, and children inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    # The output folder is empty until the end, so wait until the workers exist: then cells are running.
     deadline = time.monotonic() + 60
-    while not _children(process.pid) and process.poll() is None and time.monotonic() < deadline:
+    while not ready(process.pid) and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "Traceback" not in out + err
-    assert err.startswith("fssim: interrupted")
     assert err.count("\n") == 1
+    return err
 
 
 def test_a_reader_that_stops_early_does_not_cost_the_results(tmp_path: Path) -> None:
@@ -147,6 +162,11 @@ def _children(pid: int) -> str:
     return file.read_text() if file.exists() else ""
 
 
+def _maps(pid: int) -> str:
+    file = Path(f"/proc/{pid}/maps")
+    return file.read_text() if file.exists() else ""
+
+
 def test_csv_and_json_do_not_overwrite_each_other(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     same = str(tmp_path / "same")
     code, _, err = outcome(capsys, *RUN, "--out", str(tmp_path), "--csv", same, "--json", same)
@@ -163,9 +183,62 @@ def test_csv_and_json_do_not_overwrite_each_other(capsys: pytest.CaptureFixture[
         (["nope"], "unknown calibration 'nope'; known: engel-2011"),
     ],
 )
-def test_a_mistake_in_a_calibration_is_one_line(arguments: list[str], message: str) -> None:
-    command = [sys.executable, "-m", "fssim.calibrate", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert done.stderr.count("\n") == 1
+def test_a_mistake_in_a_calibration_is_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    assert_one_line(capsys, calibrate, arguments, "fssim.calibrate", message)
+
+
+FIT = """
+machine = "{machine}"
+[[fits]]
+parameter = "{parameter}"
+low = {low}
+high = 20_000
+figure = 24_000
+source = "made up by a test"
+filesystem = "ext4-3.0"
+workload = {{ {workload} }}
+ios = 100
+warmup_ios = 10
+"""
+READ = 'kind = "fio", pattern = "read", file_size_bytes = 4_194_304'
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, "fits[0]: device.latency_ns = 10 ... 20000 gives "),
+        ({"parameter": "device.latency"}, "no profile of "),  # before anything is run
+        ({"parameter": "host.cpus"}, "fits[0]: host.cpus = 10 ... 20000 gives "),
+        ({"low": -1}, "fits[0].low = -1: must be an integer >= 0"),
+        ({"workload": 'kind = "sysbench-fileio"'}, "device.latency_ns: state the cell of sysbench's matrix"),
+        ({"workload": READ + ", iodepth = 2"}, "iodepth 2: fio runs synchronous engines at depth 1"),
+        ({"machine": "nowhere.toml"}, "nowhere.toml: no such file"),
+    ],
+)
+def test_a_mistake_in_a_fit_is_one_line_and_changes_no_profile(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
+    profile = tmp_path / "mine.toml"
+    profile.write_bytes(Path(MACHINE).read_bytes())
+    stated = {"machine": profile, "parameter": "device.latency_ns", "low": 10, "workload": READ, **changes}
+    (tmp_path / "fit.toml").write_text(FIT.format(**stated), encoding="utf-8")
+    assert_one_line(capsys, figures, [str(tmp_path / "fit.toml"), "--write"], "fssim.calibrate.figures", message)
+    assert profile.read_bytes() == Path(MACHINE).read_bytes()
+
+
+def test_a_fit_that_does_not_exist_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert_one_line(capsys, figures, ["nope"], "fssim.calibrate.figures", "unknown fit 'nope'; known: chinner-2011")
+
+
+def assert_one_line(
+    capsys: pytest.CaptureFixture[str], command: Callable[..., None], arguments: list[str], program: str, message: str
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command(arguments)
+    err = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert err.startswith(f"{program}: ")
+    assert message in err
+    assert err.count("\n") == 1

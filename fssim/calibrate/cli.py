@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fssim.command_line import Command, run
 from fssim.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from fssim.calibrate.fit import Fit
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=Command, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("name")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Profile to write; without it, the one that is read."
@@ -152,16 +153,6 @@ def _check_writable(target: Path) -> None:
         raise UserError(f"{target}: the folder does not exist or is not writable; give another with -o")
 
 
-def main() -> None:
-    """Run the command; a person's mistake is one line and exit code 2, Ctrl-C is 130."""
-    try:
-        command(standalone_mode=False)
-    except UserError as error:
-        click.echo(f"fssim.calibrate: {error}", err=True)
-        sys.exit(2)
-    except click.ClickException as error:
-        click.echo(f"fssim.calibrate: {error.format_message()}", err=True)
-        sys.exit(2)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("fssim.calibrate: interrupted; nothing was written", err=True)
-        sys.exit(130)
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command and exit."""
+    run(command, arguments, program="fssim.calibrate", interrupted="interrupted; nothing was written")

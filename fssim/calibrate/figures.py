@@ -7,7 +7,6 @@ the figure falls or rises with it all the way.  The figures come one after the o
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -17,6 +16,7 @@ from msgspec import Meta, Struct
 
 from fssim import profile, resources
 from fssim.atomic import write_text
+from fssim.command_line import Command, run
 from fssim.errors import UserError
 from fssim.experiment.overrides import with_overrides
 from fssim.filesystem import Geometry, load_filesystem
@@ -156,27 +156,44 @@ def _text(value: float) -> str:
 
 def put_number(path: Path, parameter: str, value: int) -> bool:
     """Replace the number of a parameter in a profile and leave its comment; return whether the profile states it."""
+    changed = _with_number(path, parameter, value)
+    if changed is not None:
+        write_text(path, changed)
+    return changed is not None
+
+
+def _with_number(path: Path, parameter: str, value: int) -> str | None:
+    """Return the text of a profile with another number of a parameter, None if it does not state it once."""
     key = parameter.split(".")[-1]
     text = path.read_text(encoding="utf-8")
     changed, count = re.subn(rf"^{re.escape(key)} = [0-9_]+", f"{key} = {value:_}", text, flags=re.MULTILINE)
-    if count == 1:
-        write_text(path, changed)
-    return count == 1
+    return changed if count == 1 else None
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=Command, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("name")
 @click.option("--write", is_flag=True, help="Put the numbers into the profiles that state them.")
 def command(name: str, write: bool) -> None:
     """Find the parameters of a machine at which it gives the figures of NAME, a file of experiments/fits."""
     definition, path = load_fits(name)
     machine = profile.load_machine(definition.machine, path)
+    stated_in = {fit.parameter: _stated_in(fit.parameter, definition.machine, path) for fit in definition.fits if write}
+    values: dict[str, int] = {}
     for number, fit in enumerate(definition.fits):
         value, found = solve(fit, machine, definition.seed, f"{path}: fits[{number}]")
         machine = with_overrides(machine, {fit.parameter: value}, str(path))
+        values[fit.parameter] = value
         click.echo(f"{fit.parameter:32s} {value:>12,d}   gives {_text(found)}, measured {fit.figure:,g}: {fit.source}")
-        if write and not any(put_number(file, fit.parameter, value) for file in _profiles(definition.machine, path)):
-            raise UserError(f"{path}: no profile of {definition.machine} states {fit.parameter} once")
+    for parameter, file in stated_in.items():
+        put_number(file, parameter, values[parameter])
+
+
+def _stated_in(parameter: str, machine: str, named_in: Path) -> Path:
+    """Return the profile of a machine that states the parameter; raises `UserError` if there is none."""
+    for file in _profiles(machine, named_in):
+        if _with_number(file, parameter, 0) is not None:
+            return file
+    raise UserError(f"{named_in}: no profile of {machine} states {parameter} once")
 
 
 def _profiles(given: str, named_in: Path) -> list[Path]:
@@ -190,19 +207,9 @@ def _profiles(given: str, named_in: Path) -> list[Path]:
     return found
 
 
-def main() -> None:
-    """Run the command; a person's mistake is one line and exit code 2."""
-    try:
-        command(standalone_mode=False)
-    except UserError as error:
-        click.echo(f"fssim.calibrate.figures: {error}", err=True)
-        sys.exit(2)
-    except click.ClickException as error:
-        click.echo(f"fssim.calibrate.figures: {error.format_message()}", err=True)
-        sys.exit(2)
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("fssim.calibrate.figures: interrupted", err=True)
-        sys.exit(130)
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command and exit."""
+    run(command, arguments, program="fssim.calibrate.figures")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
+
+from fssim.command_line import SIZES, Command, positive, run
 
 EXIT_CODES = """\b
 Exit codes:
@@ -25,7 +26,7 @@ class Numbers(click.ParamType):
 
     def __init__(self, what: str, suffixes: bool = False) -> None:
         self.what = what
-        self.factors = {"k": 1024, "m": 1024**2} if suffixes else {}
+        self.suffixes = SIZES if suffixes else {}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
         """Parse the list; duplicates are dropped, the order is kept."""
@@ -34,18 +35,21 @@ class Numbers(click.ParamType):
         return tuple(dict.fromkeys(self._number(part.strip().lower()) for part in str(value).split(",")))
 
     def _number(self, text: str) -> int:
-        factor = self.factors.get(text[-1:], 1)
-        digits = text[:-1] if factor > 1 else text
-        if not digits.isdecimal() or int(digits) < 1:
+        try:
+            return positive(text, self.suffixes)
+        except ValueError:
             self.fail(f"{self.what} = {text!r}: must be an integer >= 1")
-        return int(digits) * factor
 
 
 def _names(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(part.strip() for part in value.split(","))) if value is not None else None
 
 
-@click.command(epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(
+    cls=Command,
+    epilog=EXIT_CODES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.argument("experiment", metavar="NAME|FILE.toml|results.json", required=False)
 @click.option("--list", "list_all", is_flag=True, help="List the experiments and their questions, and stop.")
 @click.option("--all", "run_them_all", is_flag=True, help="Run all experiments, each into a folder of its own.")
@@ -83,14 +87,11 @@ def command(**options: Any) -> int:
     _check(experiment, run_them_all, claims, options)
     from fssim.experiment import job
 
-    try:
-        if claims:
-            unused = ("out", "csv_file", "json_file", "cell")
-            chosen = {name: value for name, value in options.items() if name not in unused}
-            return job.run_claims(None if run_them_all else [experiment], **chosen)
-        return job.run_all(**options) if run_them_all else job.run_job(experiment, **options)
-    except KeyboardInterrupt:
-        raise Interrupted from None  # click would print an empty line
+    if claims:
+        unused = ("out", "csv_file", "json_file", "cell")
+        chosen = {name: value for name, value in options.items() if name not in unused}
+        return job.run_claims(None if run_them_all else [experiment], **chosen)
+    return job.run_all(**options) if run_them_all else job.run_job(experiment, **options)
 
 
 def _check(experiment: str | None, run_them_all: bool, claims: bool, options: dict[str, Any]) -> None:
@@ -116,37 +117,6 @@ def _check(experiment: str | None, run_them_all: bool, claims: bool, options: di
             raise click.UsageError(f"{flag} beside --claims, which prints one table and writes nothing")
 
 
-class Interrupted(Exception):
-    """Ctrl-C."""
-
-
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command; a person's mistake is one line on standard error and exit code 2, never a traceback."""
-    from fssim.errors import FssimError, RunError
-    from fssim.experiment.streams import cannot_print, discard_output
-
-    try:
-        code = command.main(args=arguments, standalone_mode=False)
-        sys.stdout.flush()
-    except click.ClickException as error:
-        code = _say(error.format_message(), error.exit_code)
-    except (Interrupted, KeyboardInterrupt, click.Abort):
-        code = _say("interrupted", 130)
-    except RunError as error:
-        code = _say(f"{type(error).__name__}: {error}", 3)
-    except FssimError as error:
-        code = _say(str(error), 2)
-    except BrokenPipeError:  # the reader of the output, such as `head`, has seen enough
-        sys.stderr.close()
-        code = 0
-    except OSError as error:  # those of files are `UserError`s
-        if error.filename is not None:
-            raise
-        discard_output()
-        code = _say(cannot_print(error), 2)
-    sys.exit(code)
-
-
-def _say(message: str, code: int) -> int:
-    print(f"fssim: {message}", file=sys.stderr)
-    return code
+    """Run the command and exit."""
+    run(command, arguments)

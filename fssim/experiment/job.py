@@ -14,6 +14,7 @@ import msgspec
 
 from fssim import resources
 from fssim.atomic import Folder, write_text
+from fssim.command_line import INTERRUPTED, MISTAKE, RUN_ERROR, SIZES, cannot_print, discard_output, positive
 from fssim.engine import ENGINES
 from fssim.errors import UserError, nearest
 from fssim.experiment.analysis import analyse
@@ -24,7 +25,6 @@ from fssim.experiment.output import results_csv, results_json
 from fssim.experiment.progress import show_progress
 from fssim.experiment.report import Report, interruption
 from fssim.experiment.runner import Outcome, plan, run_cells, warm_up, workers
-from fssim.experiment.streams import cannot_print, discard_output
 from fssim.experiment.tables import Key
 from fssim.experiment.terminal import print_claims, print_report
 from fssim.filesystem import load_filesystem
@@ -32,7 +32,6 @@ from fssim.report.lock_stat import lock_stat
 from fssim.report.page import Picture, page
 from fssim.workload.sysbench import PATTERNS, READS, Sysbench, check_block_size
 
-MISTAKE, CELL_FAILED, INTERRUPTED = 2, 3, 130  # exit codes
 MOST_FAILURES_NAMED = 3
 MOST_THREADS = 65536  # more would fill the memory before the first I/O
 
@@ -173,7 +172,7 @@ def _exit_code(report: Report, strict: bool) -> int:
         print(f"fssim: {interruption(outcome)}", file=sys.stderr)
         return INTERRUPTED
     if outcome.failures:
-        return CELL_FAILED
+        return RUN_ERROR
     return 1 if strict and any(claim.holds is False for claim in report.findings.claims) else 0
 
 
@@ -301,7 +300,7 @@ def choose_cell(experiment: Experiment, given: str | None) -> Key | None:
     parts = [part.strip().lower() for part in given.split(",")]
     try:
         pattern, size, count = parts
-        key = Key(pattern, int(size[:-1]) * 1024 if size.endswith("k") else int(size), int(count))
+        key = Key(pattern, positive(size, SIZES), positive(count))
     except ValueError:
         raise UserError(f"--cell {given}: write PATTERN,BYTES,THREADS, such as seqrd,4096,16") from None
     if (
@@ -321,7 +320,7 @@ def _nothing(outcome: Outcome) -> int:
     if outcome.failures:
         failure = outcome.failures[0]
         print(f"fssim: {failure.name}: {failure.message}", file=sys.stderr)
-        return CELL_FAILED
+        return RUN_ERROR
     print("fssim: interrupted before the first cell was finished", file=sys.stderr)
     return INTERRUPTED
 

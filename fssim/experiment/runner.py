@@ -15,7 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from fssim.errors import RunError
+from fssim.errors import ProtocolError, RunError, UserError
 from fssim.experiment.cells import CellFailure, CellResult, Cells, Name, Task, length_of_run, run_cell, simulate
 from fssim.experiment.loading import Cell, Experiment, fits
 from fssim.experiment.overrides import with_overrides
@@ -201,3 +201,7 @@ def warm_up(tasks: Sequence[Task]) -> None:
             simulate(dataclasses.replace(task, ios=1, warmup_ios=0))
         except RunError:  # reported with its cell
             continue
+        except ProtocolError:  # says where
+            raise
+        except UserError as error:
+            raise UserError(f"{task.name}: {error}") from None

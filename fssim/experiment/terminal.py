@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -12,12 +11,12 @@ from rich.panel import Panel
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from fssim.console import terminal
 from fssim.experiment.analysis import NOTICEABLE, Breakdown, UnknownResult
 from fssim.experiment.claims import ClaimResult
 from fssim.experiment.comparison import ChangeResult, Comparison, ErrorSummary
 from fssim.experiment.definition import Grid
 from fssim.experiment.report import Report, size_text, summary, worth_text
-from fssim.experiment.streams import discard_output
 from fssim.experiment.tables import Key
 from fssim.report.lock_stat import compact_lock_stat
 
@@ -34,18 +33,9 @@ HOLDS = {True: "holds", False: "MISSED", None: "not run"}
 STYLES = {True: "green", False: "red", None: "dim"}
 
 
-class _Terminal(Console):
-    """A console that falls silent when its reader, such as `head`, has seen enough: the results are still written."""
-
-    def on_broken_pipe(self) -> None:
-        """Send what is still to come nowhere."""
-        self.quiet = True
-        discard_output()
-
-
 def print_report(report: Report, folder: Path, console: Console | None = None) -> None:
     """Print everything, in the order in which a person wants to know it.  No number is ever cut to the width."""
-    console = console or terminal()
+    console = console or terminal(WIDTH_WITHOUT_TERMINAL)
     console.print(_summary(report))
     for section in (_matrices, _cases, _worth, _ratios, _comparisons, _calibration, _unknowns, _breakdown):
         for titled in section(report, console.width):
@@ -62,14 +52,6 @@ def print_report(report: Report, folder: Path, console: Console | None = None) -
         highlight=False,
     )
     console.print(str(folder), highlight=False, soft_wrap=True, markup=False)  # a path that can be copied
-
-
-def terminal() -> _Terminal:
-    """Return a console on standard output."""
-    console = _Terminal()
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = WIDTH_WITHOUT_TERMINAL
-    return console
 
 
 def _print_titled(console: Console, titled: Titled) -> None:
@@ -387,7 +369,7 @@ def _print_locks(console: Console, report: Report, breakdown: Breakdown) -> None
 
 def print_claims(claims: Sequence[tuple[str, Sequence[ClaimResult]]], console: Console | None = None) -> None:
     """Print one table of the claims of experiments, with the reason why one is missed."""
-    console = console or terminal()
+    console = console or terminal(WIDTH_WITHOUT_TERMINAL)
     results = [claim for _, some in claims for claim in some]
     table = RichTable(box=box.SIMPLE_HEAD, expand=True)
     table.add_column("", no_wrap=True)

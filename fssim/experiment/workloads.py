@@ -31,8 +31,11 @@ def key_of(workload: Workload) -> Key:
 
 def check(workload: Workload, filesystem: Filesystem) -> None:
     """Raise `UserError` for a workload that cannot run as it is stated, or not on this version of a filesystem."""
-    if isinstance(workload, Fio):
-        fio.check(workload, filesystem)
+    match workload:
+        case Fio():
+            fio.check(workload, filesystem)
+        case LargeCreates():
+            creates.check(filesystem)
 
 
 def system_of_workload(task: Task, filesystem: Filesystem, **how: Any) -> System:

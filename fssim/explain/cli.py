@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from fssim.command_line import SIZES, Command, positive, run
+
 EXIT_CODES = """\b
 Exit codes:
   0    explained
@@ -24,15 +26,17 @@ class Size(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        text = str(value).strip().lower()
-        factor = {"k": 1024, "m": 1024**2}.get(text[-1:], 1)
-        digits = text[:-1] if factor > 1 else text
-        if not digits.isdecimal() or int(digits) < 1:
+        try:
+            return positive(str(value).strip().lower(), SIZES)
+        except ValueError:
             self.fail(f"{value!r}: must be an integer >= 1, such as 512 or 4k")
-        return int(digits) * factor
 
 
-@click.command(epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.command(
+    cls=Command,
+    epilog=EXIT_CODES,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.argument("filesystem")
 @click.argument("pattern")
 @click.argument("block_size", type=Size())
@@ -66,19 +70,11 @@ def command(as_json: bool, filesystem: str, pattern: str, block_size: int, threa
         seed=options["seed"],
         ios=options["ios"],
     )
-    try:
-        found = explain(cell)
-    except KeyboardInterrupt:
-        raise Interrupted from None  # click would print an empty line
+    found = explain(cell)
     if as_json:
-        from fssim.experiment.streams import discard_output
         from fssim.explain.output import as_json as text
 
-        try:
-            sys.stdout.write(text(found))
-            sys.stdout.flush()
-        except BrokenPipeError:  # the reader has seen enough; click would make that an exit code of 1
-            discard_output()
+        sys.stdout.write(text(found))
     else:
         from fssim.explain.terminal import print_explanation
 
@@ -86,34 +82,6 @@ def command(as_json: bool, filesystem: str, pattern: str, block_size: int, threa
     return 0
 
 
-class Interrupted(Exception):
-    """Ctrl-C."""
-
-
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command; a person's mistake is one line on standard error and exit code 2, never a traceback."""
-    from fssim.errors import FssimError, RunError
-    from fssim.experiment.streams import cannot_print, discard_output
-
-    try:
-        code = command.main(args=arguments, standalone_mode=False)
-        sys.stdout.flush()
-    except click.ClickException as error:
-        code = _say(error.format_message(), error.exit_code)
-    except (Interrupted, KeyboardInterrupt, click.Abort):
-        code = _say("interrupted", 130)
-    except RunError as error:
-        code = _say(f"{type(error).__name__}: {error}", 3)
-    except FssimError as error:
-        code = _say(str(error), 2)
-    except OSError as error:  # those of files are `UserError`s
-        if error.filename is not None:
-            raise
-        discard_output()
-        code = _say(cannot_print(error), 2)
-    sys.exit(code)
-
-
-def _say(message: str, code: int) -> int:
-    print(f"fssim: {message}", file=sys.stderr)
-    return code
+    """Run the command and exit."""
+    run(command, arguments)

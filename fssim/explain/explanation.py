@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fssim import engine
+from fssim.errors import UserError
 from fssim.explain import order
 from fssim.explain.blame import Blames, blames_of
 from fssim.explain.budget import Budget, budget_of, daemons_budget_of
@@ -99,9 +100,9 @@ class Explanation:
 
 
 def explain(cell: Cell, engine_name: str = "compiled") -> Explanation:
-    """Explain a cell.  A run that ends by an error raises it."""
+    """Explain a cell.  A run that ends by an error raises it, one of which nothing is seen a `UserError`."""
     system = cell.system(record=True)
-    result = engine.run(system, engine=engine_name)
+    result = _result(system, engine_name)
     timeline = _timeline(system, result)
     events = events_of(timeline)
     same = alone = None
@@ -128,6 +129,17 @@ def explain(cell: Cell, engine_name: str = "compiled") -> Explanation:
     )
 
 
+def _result(system: System, engine_name: str) -> RunResult:
+    """Run a system; raises `UserError` if nothing is left to transfer before the window opens."""
+    result = engine.run(system, engine=engine_name)
+    if not result.ios:
+        raise UserError(
+            f"all files are transferred before the warm-up of {system.warmup_ios} I/Os is over; "
+            "use a larger --file-size or fewer --ios"
+        )
+    return result
+
+
 def _timeline(system: System, result: RunResult) -> Timeline:
     timeline = timeline_of(system, result)
     refine(timeline)
@@ -135,7 +147,7 @@ def _timeline(system: System, result: RunResult) -> Timeline:
 
 
 def _one_thread(system: System) -> RunSummary:
-    timeline = _timeline(system, engine.run(system))
+    timeline = _timeline(system, _result(system, "compiled"))
     return _summary(timeline, events_of(timeline))
 
 

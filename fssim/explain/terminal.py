@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from fssim.experiment.streams import discard_output
+from fssim.console import terminal
 from fssim.explain.budget import DAEMONS, GROUPS, WAITING, Budget, Item, total
 from fssim.explain.explanation import Explanation, RunSummary
 from fssim.explain.words import sentences
@@ -33,20 +32,9 @@ _TITLES = {
 }
 
 
-class _Terminal(Console):
-    """A console that falls silent when its reader, such as `head`, has seen enough."""
-
-    def on_broken_pipe(self) -> None:
-        self.quiet = True
-        discard_output()
-
-
 def print_explanation(found: Explanation, console: Console | None = None) -> None:
     """Print everything, in the order in which a person wants to know it."""
-    if console is None:
-        console = _Terminal(highlight=False)
-        if not console.is_terminal and "COLUMNS" not in os.environ:
-            console.width = WIDTH
+    console = console or terminal(WIDTH, highlight=False)
     console.print(_headline(found))
     for title, table in _tables(found):
         if table.row_count:

@@ -80,8 +80,7 @@ def build_system(
 
     Raises `UserError` for a filesystem version that describes reads only, and files that do not fit onto the volume.
     """
-    if filesystem.write is None:
-        raise UserError(f"{PATTERN}: {filesystem.name} describes reads only")
+    check(filesystem)
     count = workload.threads * workload.files_per_thread
     volume, inodes = make_files(filesystem, geometry, count, workload.file_size_bytes, Preparation.EMPTY)
     creator = _creator_of(filesystem.inode)
@@ -105,6 +104,12 @@ def build_system(
         batch_ios=batch_ios,
         log=log,
     )
+
+
+def check(filesystem: Filesystem) -> None:
+    """Raise `UserError` unless this filesystem version describes writes."""
+    if filesystem.write is None:
+        raise UserError(f"{PATTERN}: {filesystem.name} describes reads only")
 
 
 @cache

@@ -9,6 +9,8 @@ from fssim.errors import UserError
 from fssim.filesystem import BLOCK, Filesystem, Geometry, Volume
 from fssim.protocol.language import HOLE, UNWRITTEN, WRITTEN, BlockMap, Shared
 
+MOST_BLOCKS = 2**28  # each has a state in two maps
+
 
 class Preparation(StrEnum):
     """What is in a file when the measurement begins.
@@ -31,15 +33,19 @@ def make_files(
 ) -> tuple[Volume | None, list[Any]]:
     """Return the volume and `count` inodes, one behind the other on the device, of files that may grow to `size_bytes`.
 
-    Raises `UserError` if they do not fit onto the volume.
+    Raises `UserError` if they do not fit onto the volume, or have more blocks than a run can keep in memory.
     """
     if count * size_bytes > geometry.size_bytes:
         raise UserError(
             f"{count} files of {size_bytes} bytes need {count * size_bytes} bytes; the volume has {geometry.size_bytes}"
         )
+    blocks = -(-size_bytes // BLOCK)
+    if count * blocks > MOST_BLOCKS:
+        raise UserError(
+            f"{count} files of {size_bytes} bytes: at most {MOST_BLOCKS * BLOCK} bytes in all are simulated"
+        )
     volume = filesystem.mount(geometry) if filesystem.mount is not None else None
     size = 0 if preparation is Preparation.EMPTY else size_bytes
-    blocks = -(-size_bytes // BLOCK)
     inodes: list[Shared] = []
     for number in range(count):
         disk_offset = number * blocks * BLOCK

@@ -68,6 +68,14 @@ def test_a_pattern_that_writes_is_refused_if_the_version_describes_reads_only(
 
 
 @pytest.mark.usefixtures("little")
+def test_files_that_are_done_before_anything_is_seen_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = outcome(capsys, "little", "seqrd", "4k", "2", "--ios", "4096", "--file-size", "4k")
+    assert code == 2
+    assert err.startswith("fssim: all files are transferred before the warm-up of 1024 I/Os is over; use a larger")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("little")
 def test_json_has_everything(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = outcome(capsys, "little", "seqrd", "4k", "4", "--json", "--ios", "64")
     assert (code, err) == (0, "")

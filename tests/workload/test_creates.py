@@ -63,6 +63,12 @@ def test_a_volume_that_is_too_small_is_refused() -> None:
         build_system(PLAIN, machine(), creates(), geometry=Geometry(size_bytes=2**20), ios=1)
 
 
+def test_files_that_do_not_fit_into_memory_are_refused() -> None:
+    many = creates(file_size_bytes=2**40)
+    with pytest.raises(UserError, match="2 files of 1099511627776 bytes: at most 1099511627776 bytes in all are sim"):
+        build_system(PLAIN, machine(), many, geometry=Geometry(size_bytes=2**50), ios=1)
+
+
 def test_a_version_that_describes_reads_only_is_refused() -> None:
     with pytest.raises(UserError, match="create: readers describes reads only"):
         build_system(replace(PLAIN, name="readers", write=None), machine(), creates(), ios=1)

@@ -7,7 +7,6 @@ from fssim.workload.creates import LargeCreates
 from tests.workload.plain import PLAIN, machine
 
 
-
 def daemons(workers: int) -> list[str]:
     return ["interrupt", *["worker"] * workers]
 
