@@ -14,14 +14,18 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
+import numpy as np
 from msgspec import Meta, Struct
 
+from fssim.engine.random import draw
 from fssim.errors import UserError
-from fssim.filesystem import File, Geometry, Request
+from fssim.filesystem import BLOCK, File, Geometry, Request
 from fssim.filesystem import Ring as AnyRing
 from fssim.protocol import protocol
 from fssim.protocol.language import (
     IO,
+    WRITTEN,
+    BlockMap,
     Operation,
     Queue,
     Shared,
@@ -43,6 +47,8 @@ if TYPE_CHECKING:
     from fssim.profile import Machine
 
 SECTOR_BYTES = 512
+WRITTEN_AHEAD = 2**40  # number of a draw that no thread comes to
+PLACES_AT_ONCE = 2**20
 MOST_BLOCKS = 2**30  # products of the random map's bijection stay below 2**63
 
 FioPattern = Literal["read", "write", "randread", "randwrite", "randrw"]
@@ -59,7 +65,8 @@ class Fio(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_fie
 
     `pattern`: fio's `rw`.  `jobs`: `numjobs`.  `files`: `nrfiles`, those of each job; all jobs use the same ones if
     `shared_files` (as with `filename`).  `file_size_bytes`: of each file.  `preparation`: what is in the files when
-    the job begins.  `read_percent`: `rwmixread`, for "randrw" only.
+    the job begins; `written_percent` of its blocks are written already, those that the random map has first, and the
+    job goes on behind them.  `read_percent`: `rwmixread`, for "randrw" only.
     """
 
     pattern: FioPattern
@@ -71,6 +78,7 @@ class Fio(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_fie
     shared_files: bool = False
     file_size_bytes: Size = 2**30
     preparation: Literal["written", "preallocated", "sparse", "empty"] = "written"
+    written_percent: Annotated[int, Meta(ge=0, le=99)] = 0
     norandommap: bool = False
     read_percent: Percent = 50
     time_based: bool = False
@@ -292,7 +300,11 @@ def build_system(
         first = number % sets * workload.files
         own = inodes[first : first + workload.files]
         make = _async_job if asynchronous else _job
-        threads.append(Thread(libaio if asynchronous else psync, (make(filesystem, workload, own),)))
+        job = make(filesystem, workload, own)
+        if workload.written_percent:
+            for place, file in enumerate(job.files, first):
+                job.left -= _write_ahead(workload, file, draw(seed, place, WRITTEN_AHEAD))
+        threads.append(Thread(libaio if asynchronous else psync, (job,)))
     # Reads that nobody waits for need the interrupt's daemon too.
     if workload.writes or asynchronous:
         threads.extend(daemons(filesystem, volume, machine.host, workload.jobs))
@@ -323,6 +335,18 @@ def check(workload: Fio, filesystem: Filesystem) -> None:
         raise UserError(
             f"{workload.blocks} blocks in a file: at most {MOST_BLOCKS}; use larger blocks or smaller files"
         )
+    if workload.written_percent and (
+        workload.pattern != "randwrite"
+        or workload.norandommap
+        or workload.shared_files
+        or workload.preparation == "empty"
+    ):
+        raise UserError(
+            "written_percent: needs randwrite into files that have a size, with a random map, and files that are not "
+            "shared"
+        )
+    if workload.written_percent and workload.block_size_bytes % BLOCK:
+        raise UserError(f"written_percent: block_size_bytes must be a multiple of {BLOCK}")
     if workload.writes and filesystem.write is None:
         raise UserError(f"{workload.pattern}: {filesystem.name} describes reads only; use {' or '.join(READS)}")
     if workload.ioengine == "libaio":
@@ -351,7 +375,7 @@ def _constants(filesystem: Filesystem, workload: Fio) -> dict[str, Any]:
     if constants["RANDOM"]:
         constants["NORANDOMMAP"] = int(workload.norandommap)
         if not workload.norandommap:
-            bits = max((workload.blocks - 1).bit_length(), 2)
+            bits = _map_bits(workload)
             constants |= {"MAP_MASK": 2**bits - 1, "MAP_SHIFT": bits // 2}
     asynchronous = workload.ioengine == "libaio"
     if asynchronous:
@@ -368,6 +392,37 @@ def _constants(filesystem: Filesystem, workload: Fio) -> dict[str, Any]:
     else:
         constants["TRANSFER"] = filesystem.write if workload.writes else filesystem.read
     return constants
+
+
+def _map_bits(workload: Fio) -> int:
+    return max((workload.blocks - 1).bit_length(), 2)
+
+
+def _write_ahead(workload: Fio, file: OpenFile, key: int) -> int:
+    """Write the first blocks of a file's random map before the run; return how many."""
+    count = workload.blocks * workload.written_percent // 100
+    extents = file.inode.extents
+    states = np.full((workload.blocks, workload.block_size_bytes // BLOCK), extents.initial, dtype=np.uint8)
+    file.key = key & 2 ** _map_bits(workload) - 1
+    left = count
+    while left > 0:
+        blocks = _mapped(workload, file.key, np.arange(file.next, file.next + PLACES_AT_ONCE, dtype=np.int64))
+        inside = np.flatnonzero(blocks < workload.blocks)[:left]
+        states[blocks[inside]] = WRITTEN
+        left -= len(inside)
+        file.next += PLACES_AT_ONCE if left else int(inside[-1]) + 1
+    file.inode.extents = BlockMap(contents=states.tobytes())
+    return count
+
+
+def _mapped(workload: Fio, key: int, places: np.ndarray) -> np.ndarray:
+    """Blocks at these places of a random map, as `mapped` finds them."""
+    bits = _map_bits(workload)
+    mask, shift = 2**bits - 1, bits // 2
+    mixed = (places * MULTIPLIER & mask) ^ key
+    for multiplier in (SECOND_MULTIPLIER, MULTIPLIER):
+        mixed = (mixed ^ (mixed >> shift)) * multiplier & mask
+    return mixed ^ (mixed >> shift)
 
 
 def _job(filesystem: Filesystem, workload: Fio, inodes: list[Any]) -> Job:

@@ -443,13 +443,26 @@ LOG_DAEMONS = {push_log: 1, move_tail: 1}
 
 
 @protocol
+def change_records(before: int, inode: Inode):
+    """Insert or remove records in the extent tree, which had as many as `before`: those behind them are moved.
+
+    A block converted in the middle of an unwritten extent makes two more of it; one at a border of two extents only
+    moves the border, which is part of path.xfs_convert, as is a record that is extended of path.xfs_allocate.
+    """
+    after = inode.extents.runs
+    yield cpu(path.xfs_record * max(after - before, before - after))
+
+
+@protocol
 def allocate(block: int, count: int, state: int, inode: Inode):
     """Fill a hole with blocks of this state in a transaction; the ilock is not held on entry nor afterwards."""
     yield from reserve(LOG_RESERVATION * LOG_COUNT, inode.mount)
     yield inode.ilock.acquire(EXCLUSIVE)
     yield inode.group.header.acquire()
     yield cpu(path.xfs_allocate)
+    before = inode.extents.runs
     yield from fill_holes(block, count, state, inode)
+    yield from change_records(before, inode)
     yield from commit(LOG_RESERVATION * LOG_COUNT, 1, inode)
     yield inode.group.header.release()
     yield inode.ilock.release(EXCLUSIVE)
@@ -460,7 +473,9 @@ def convert_extents(block: int, count: int, inode: Inode):
     """Unwritten blocks become written ones, in place, under the exclusive ilock that the caller holds."""
     yield cpu(path.xfs_convert)
     yield from walk_extents(inode)
+    before = inode.extents.runs
     yield from convert_unwritten(block, count, inode)
+    yield from change_records(before, inode)
 
 
 @protocol

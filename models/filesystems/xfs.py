@@ -69,10 +69,6 @@ CONVERT = 1  # flags of a request: there are unwritten blocks to convert
 SET_SIZE = 2  # it ends beyond the end of the file
 SIZE_RESERVED = 4  # it has log space for its size
 
-WORKERS = 64
-"""Threads that complete asynchronous writes: a work queue starts another when one sleeps, up to 256 on every CPU."""
-
-
 # --- reads
 
 
@@ -415,7 +411,11 @@ def handle_interrupts(mount: Mount):
 
 @protocol
 def complete_in_worker(mount: Mount):
-    """The work queue of direct I/O (xfs-conv, later dio): what completion does, then the user is told."""
+    """The work queue of direct I/O (xfs-conv, later dio): what completion does, then the user is told.
+
+    It is bound to the CPU that submitted, on which one worker runs at a time; that another starts when it sleeps is
+    left out, as most of what it sleeps for is the ilock of the same file.
+    """
     while True:
         request = yield mount.completions.get()
         inode = request.inode
@@ -469,7 +469,7 @@ def _version(name: str, description: str, provenance: str, constants: dict[str, 
         request=Request,
         truncate=truncate,
         fallocate=fallocate,
-        daemons={**LOG_DAEMONS, handle_interrupts: 0, complete_in_worker: WORKERS},
+        daemons={**LOG_DAEMONS, handle_interrupts: 0, complete_in_worker: 0},
         sizes=("size", "disk_size"),
         constants={"COMMIT_IN_TURN": 40, **constants},
     )

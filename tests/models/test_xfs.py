@@ -6,7 +6,7 @@ kernel sources and observed by ftrace on 6.18; the drains are those of the commi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -40,6 +40,7 @@ PATHS = {
     "xfs_reserve": 400,
     "xfs_allocate": 2500,
     "xfs_convert": 3000,
+    "xfs_record": 1000,
     "xfs_commit": 800,
     "xfs_set_size": 200,
     "dio_interrupt": 800,
@@ -67,7 +68,7 @@ def machine(version: str, latency_ns: int = LATENCY_NS, **host: Any) -> Machine:
     locks = NEW_LOCKS if version in SINCE_5_12 else OLD_LOCKS
     costs = {"wakeup_ns": 2000, "interrupt_ns": 1000, "switch_ns": 500, "spin_handoff_ns": 100, **locks, **host}
     device = SimpleDevice(latency_ns=latency_ns, queue_depth=4096)
-    return Machine("mine", "", "", Host(cpus=8, path_ns=PATHS, **costs), device, None, "")
+    return Machine("mine", "", "", Host(**{"cpus": 8, "path_ns": PATHS, **costs}), device, None, "")
 
 
 # --- sysbench
@@ -209,8 +210,14 @@ def make_inode(version: str, states: Iterable[int], size: int, log_bytes: int = 
     )
 
 
-def play(version: str, inode: Any, *programs: tuple[Any, ...], latency_ns: int = LONG_NS) -> RunResult:
-    """Run programs, each with its numbers, on one file; both engines must agree."""
+def play(
+    version: str,
+    inode: Any,
+    *programs: tuple[Any, ...],
+    latency_ns: int = LONG_NS,
+    paths: Mapping[str, int] | None = None,
+) -> RunResult:
+    """Run programs, each with its numbers, on one file; both engines must agree.  `paths`: other costs."""
     filesystem = load_filesystem(version)
     threads = []
     for program, *numbers in programs:
@@ -218,7 +225,7 @@ def play(version: str, inode: Any, *programs: tuple[Any, ...], latency_ns: int =
         if program in (submit, submit_reading):
             arguments.append(filesystem.request(ring=Ring(), inode=inode))  # type: ignore[misc]
         threads.append(Thread(program, tuple(arguments)))
-    computer = machine(version, latency_ns)
+    computer = machine(version, latency_ns, path_ns={**PATHS, **(paths or {})})
     result = assert_identical(
         System(
             threads=[*threads, *daemons(filesystem, inode.mount, computer.host)],
@@ -583,3 +590,31 @@ def measure_log(after: int, offset: int, length: int, inode: Inode):
 def test_a_log_that_xfs_does_not_make_is_refused(log_bytes: int) -> None:
     with pytest.raises(UserError, match=f"a log of {log_bytes} bytes: XFS takes 8388608 to 2147483648"):
         XFS.mount(Geometry(log_bytes=log_bytes))  # type: ignore[misc]
+
+
+# --- the extent tree
+
+RECORD_NS = 77  # of no other CPU effect
+
+
+@pytest.mark.parametrize(
+    ("states", "at", "records"),
+    [
+        ([UNWRITTEN] * 5, 2, 2),  # split in three
+        ([UNWRITTEN] * 5, 0, 1),  # split in two
+        ([WRITTEN] * 2 + [UNWRITTEN] * 3, 2, 0),  # the border moves
+        ([WRITTEN] * 2 + [UNWRITTEN] + [WRITTEN] * 2, 2, 2),  # three become one
+        ([WRITTEN] * 2 + [UNWRITTEN], 2, 1),  # two become one
+        ([UNWRITTEN], 0, 0),
+        ([WRITTEN, HOLE, HOLE, HOLE, WRITTEN], 2, 1),  # an unwritten one, then written in place
+        ([WRITTEN, HOLE, HOLE, HOLE, WRITTEN], 1, 2),  # an unwritten one, then part of that before it
+    ],
+)
+def test_a_write_costs_the_more_the_more_records_of_the_extent_tree_it_inserts_or_removes(
+    states: list[int], at: int, records: int
+) -> None:
+    inode = make_inode("xfs-6.x", states, len(states) * BLOCK)
+    result = play("xfs-6.x", inode, (write, 0, at * BLOCK, BLOCK), paths={"xfs_record": RECORD_NS})
+    assert result.log is not None
+    costs = [value for _, _, _, kind, _, value in result.log.tolist() if kind == OPCODES["CPU"]]
+    assert sum(cost for cost in costs if cost in (RECORD_NS, 2 * RECORD_NS)) == records * RECORD_NS

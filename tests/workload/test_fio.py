@@ -78,6 +78,18 @@ def test_every_block_is_transferred_once_and_then_the_job_ends(
 
 
 @pytest.mark.parametrize("engine", ENGINES, ids=["psync", "libaio"])
+@pytest.mark.parametrize("size", [BLOCK, 2 * BLOCK])
+def test_a_job_goes_on_behind_what_is_written_already(size: int, engine: dict[str, Any]) -> None:
+    options = {"block_size_bytes": size, "file_size_bytes": 1000 * size, "files": 2, "jobs": 2, **engine}
+    workload = job(preparation="preallocated", written_percent=30, **options)
+    system = build_system(ONCE, machine(), workload, ios=0)
+    contents = [file.inode.extents.contents for thread in system.threads[:2] for file in thread.arguments[0].files]
+    assert len(set(contents)) == 4  # every file has an order of its own
+    assert [blocks.count(WRITTEN) * BLOCK // size for blocks in contents] == 4 * [300]
+    assert assert_identical(system).ios == 4 * 700
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=["psync", "libaio"])
 def test_norandommap_draws_with_replacement(engine: dict[str, Any]) -> None:
     with pytest.raises(AssertionFailed, match="twice"):
         play(job(norandommap=True, preparation="preallocated", **engine), ONCE)
