@@ -189,7 +189,7 @@ def test_the_size_of_the_files_moves_the_end_of_a_file_and_where_the_next_one_li
         ("seqrd", 1000, 1, "block size 1000: direct I/O needs a multiple of 512 bytes"),
         ("seqrd", 0, 1, "block size 0"),
         ("seqrd", 2**25, 1, "at most the file's 16777216"),
-        ("seqrd", 4096, 0, "0 threads: at least one is needed"),
+        ("seqrd", 4096, 0, "0 threads: must be between 1 and 65536"),
     ],
 )
 def test_a_cell_that_cannot_run_is_refused(pattern: str, block_size_bytes: int, threads: int, message: str) -> None:

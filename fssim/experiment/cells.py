@@ -193,8 +193,13 @@ def system_of(task: Task, *, log: bool = False) -> System:
     return replace(
         system,
         version={**system.version, **task.constants},
-        max_effects=MOST_EFFECTS_OF_A_START + MOST_EFFECTS_PER_IO * ios,
+        max_effects=most_effects(ios),
     )
+
+
+def most_effects(ios: int) -> int:
+    """Return how many effects a run of so many I/Os may have, before it counts as one that runs in circles."""
+    return MOST_EFFECTS_OF_A_START + MOST_EFFECTS_PER_IO * ios
 
 
 @cache

@@ -30,10 +30,9 @@ from fssim.experiment.terminal import print_claims, print_report
 from fssim.filesystem import load_filesystem
 from fssim.report.lock_stat import lock_stat
 from fssim.report.page import Picture, page
-from fssim.workload.sysbench import PATTERNS, READS, Sysbench, check_block_size
+from fssim.workload.sysbench import PATTERNS, READS, Sysbench, check_block_size, check_threads
 
 MOST_FAILURES_NAMED = 3
-MOST_THREADS = 65536  # more would fill the memory before the first I/O
 
 
 def list_experiments() -> None:
@@ -251,8 +250,7 @@ def check_grid(experiment: Experiment) -> None:
     for block_size_bytes in grid.block_sizes_bytes:
         check_block_size(block_size_bytes, workload)
     for count in grid.threads:
-        if not 1 <= count <= MOST_THREADS:
-            raise UserError(f"{count} threads: must be between 1 and {MOST_THREADS}")
+        check_threads(count)
 
 
 def restrict(

@@ -6,16 +6,15 @@ import dataclasses
 from dataclasses import dataclass
 
 from fssim.errors import UserError
+from fssim.experiment.cells import most_effects
 from fssim.explain.order import recorded_order, recording, repeating
 from fssim.filesystem import Filesystem, load_filesystem
 from fssim.profile import Machine, load_machine
 from fssim.statistics import BATCHES
 from fssim.system import RunResult, System
-from fssim.workload.sysbench import Sysbench, build_system
+from fssim.workload.sysbench import Sysbench, build_system, check_threads
 
-MOST_THREADS = 65_536  # more would fill the memory before the first I/O
 MOST_IOS = 1_000_000
-MOST_EFFECTS_PER_IO = 1_000  # one that needs more runs in circles
 WARMUP = 4  # the window has so many times as many I/Os as the warm-up
 
 
@@ -54,7 +53,7 @@ class Cell:
             seed=self.seed,
             log=log,
         )
-        return dataclasses.replace(system, max_effects=MOST_EFFECTS_PER_IO * (self.ios + self.warmup_ios + 1_000))
+        return dataclasses.replace(system, max_effects=most_effects(self.ios + self.warmup_ios))
 
     def in_the_same_order(self, result: RunResult) -> System:
         """Return the system of one thread that transfers the blocks of a recorded run in the same order."""
@@ -74,8 +73,7 @@ def make_cell(
     ios: int,
 ) -> Cell:
     """Check what was asked for; a mistake is a `UserError`."""
-    if not 1 <= threads <= MOST_THREADS:
-        raise UserError(f"{threads} threads: must be between 1 and {MOST_THREADS}")
+    check_threads(threads)  # before a cell of so many takes the memory
     if not BATCHES <= ios <= MOST_IOS:
         raise UserError(f"--ios {ios}: must be between {BATCHES} and {MOST_IOS}")
     cell = Cell(

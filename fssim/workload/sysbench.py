@@ -32,6 +32,7 @@ FILE_COUNT = 128
 FILE_SIZE = 16 * 2**20
 BLOCK_SIZE = 16384
 SECTOR_BYTES = 512
+MOST_THREADS = 65_536  # more would fill the memory before the first I/O
 
 READS_IN_TEN_WRITES = 15
 """rndrw: `--file-rw-ratio`, 1.5 reads a write."""
@@ -167,8 +168,7 @@ def build_system(
     if pattern not in PATTERNS:
         raise UserError(f"unknown pattern {pattern!r}{nearest(pattern, PATTERNS)}")
     check_block_size(block_size_bytes, workload)
-    if threads < 1:
-        raise UserError(f"{threads} threads: at least one is needed")
+    check_threads(threads)
     if pattern not in READS and filesystem.write is None:
         raise UserError(f"{pattern}: {filesystem.name} describes reads only; use {' or '.join(READS)}")
     preparation = Preparation.EMPTY if pattern == "seqwr" else Preparation.WRITTEN
@@ -194,6 +194,12 @@ def build_system(
         batch_ios=batch_ios,
         log=log,
     )
+
+
+def check_threads(threads: int) -> None:
+    """Raise `UserError` for a number of threads that cannot run."""
+    if not 1 <= threads <= MOST_THREADS:
+        raise UserError(f"{threads} threads: must be between 1 and {MOST_THREADS}")
 
 
 def check_block_size(block_size_bytes: int, workload: Sysbench) -> None:
