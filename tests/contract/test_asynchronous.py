@@ -296,7 +296,7 @@ def test_the_service_time_is_drawn_at_the_submission_also_if_the_io_has_to_wait(
 
 
 def test_a_thread_that_is_told_pays_for_leaving_idle_as_one_that_reads(engine):
-    """Thread 1's processor is idle from 10 on: at 105, which is 95 later, it takes 200 * 95**2 / (95**2 + 5**2) more."""
+    """Thread 1's processor is idle from 10 on: at 105, 95 later, it takes 200 * 95**2 / (95**2 + 5**2) more."""
     settings = {"cpus": 2, "idle_exit_ns": 200, "idle_depth_ns": 5, "device": DISK, **INTERRUPT}
     submit = "yield cpu(5); yield device.submit_read(0, 512, place.queue, tag=1); yield cpu(400)"
     result = play(engine, submit, f"yield cpu(10); {GET}", **settings)

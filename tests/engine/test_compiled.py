@@ -255,7 +255,7 @@ def end_times(system: System) -> list[int]:
 
 @pytest.mark.parametrize(
     ("idle_depth_ns", "excess_ns"),
-    [(0, 6_000), (5_000, 4_799)]  # 6,000 * 10**2 / (10**2 + 5**2), the share rounded down,
+    [(0, 6_000), (5_000, 4_799)],  # 6,000 * 10**2 / (10**2 + 5**2), the share rounded down,
 )
 def test_a_thread_woken_on_an_idle_cpu_pays_for_leaving_idle(idle_depth_ns: int, excess_ns: int) -> None:
     """Three CPUs; the homes of the threads are 0, 1 and 2; thread 2 submits last; each waits for 10,000 ns.

@@ -263,7 +263,8 @@ def test_the_cpu_of_the_latest_submission_is_awake(engine: str) -> None:
     # Thread 1 submits on CPU 1 at 10 and waits there for itself; thread 0 submits before, on CPU 0.
     result = play(engine, (submit_to_counter, 0, 1, 0), (submit_and_reap, 10), host=DEEP)
     assert times(result, "RESUME") == [(117, 1)]
-    # When thread 0 submits after it, it is not: idle for 100 from 10 to 110, 100 * 100**2 / (100**2 + 50**2), just below 80.
+    # When thread 0 submits after it, it is not: idle for 100 from 10 to 110, 100 * 100**2 / (100**2 + 50**2), just
+    # below 80.
     result = play(engine, (submit_to_counter, 20, 1, 0), (submit_and_reap, 10), host=DEEP)
     assert times(result, "RESUME") == [(117 + 79, 1)]
 

@@ -196,8 +196,8 @@ SLOW_DEVICE = SimpleDevice(latency_ns=100)
 
 
 def test_a_thread_woken_by_the_device_pays_for_leaving_idle_the_more_the_longer_its_cpu_was_idle(engine: str) -> None:
-    # Thread 1 leaves CPU 1 at 0; at 100 it has been idle for 100: 100 * 100**2 / (100**2 + 50**2) is just below 80.  CPU 0
-    # takes the interrupts.
+    # Thread 1 leaves CPU 1 at 0; at 100 it has been idle for 100: 100 * 100**2 / (100**2 + 50**2) is just below 80.
+    # CPU 0 takes the interrupts.
     result = play(engine, (read_after, 10), (read_after, 0), host=DEEP, device=SLOW_DEVICE)
     assert times(result, "RESUME") == [(117, 0), (107 + 79, 1)]
 
