@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import click
 from msgspec import Meta, Struct
@@ -18,24 +19,17 @@ from fssim import profile, resources
 from fssim.atomic import write_text
 from fssim.command_line import Command, run
 from fssim.errors import UserError
+from fssim.experiment.definition import CellChoice
 from fssim.experiment.overrides import with_overrides
+from fssim.experiment.tables import Key
+from fssim.experiment.workloads import Workload, key_of, system_of_workload
 from fssim.filesystem import Geometry, load_filesystem
-from fssim.workload.creates import LargeCreates
-from fssim.workload.fio import Fio
 from fssim.workload.sysbench import Sysbench
 
 if TYPE_CHECKING:
-    from fssim.system import RunResult, System
+    from fssim.system import RunResult
 
 Ios = Annotated[int, Meta(ge=1, le=10**8)]
-
-
-class SysbenchCell(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which cell of a matrix the figure is."""
-
-    pattern: str
-    block_size_bytes: int
-    threads: int
 
 
 class FittedFigure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,8 +46,8 @@ class FittedFigure(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     quantity: Literal["iops", "mb_s", "device_busy"] = "iops"
     source: str
     filesystem: str
-    workload: Sysbench | Fio | LargeCreates
-    cell: SysbenchCell | None = None
+    workload: Workload
+    cell: CellChoice | None = None
     volume: Geometry = Geometry()
     ios: Ios = 40_000
     warmup_ios: Ios = 10_000
@@ -76,11 +70,18 @@ def load_fits(given: str) -> tuple[Definition, Path]:
 
 def measure(fit: FittedFigure, machine: profile.Machine, seed: int) -> float:
     """Return what the simulator gives for the figure."""
-    from dataclasses import replace
-
     from fssim.engine import run
 
-    system = _system(fit, machine, seed)
+    system = system_of_workload(
+        fit.workload,
+        _key(fit),
+        load_filesystem(fit.filesystem),
+        machine,
+        geometry=fit.volume,
+        ios=fit.ios,
+        warmup_ios=fit.warmup_ios,
+        seed=seed,
+    )
     system = replace(system, version={**system.version, **fit.constants})
     return _value(fit, run(system, engine="compiled"))
 
@@ -113,29 +114,12 @@ def _halve(at: Callable[[int], float], low: int, high: int, figure: float, *, ri
     return high, at(high)
 
 
-def _system(fit: FittedFigure, machine: profile.Machine, seed: int) -> System:
-    from fssim.workload import creates, fio, sysbench
-
-    filesystem = load_filesystem(fit.filesystem)
-    length: dict[str, Any] = {"ios": fit.ios, "warmup_ios": fit.warmup_ios, "seed": seed}
-    match fit.workload:
-        case Fio():
-            return fio.build_system(filesystem, machine, fit.workload, geometry=fit.volume, **length)
-        case LargeCreates():
-            return creates.build_system(filesystem, machine, fit.workload, geometry=fit.volume, **length)
+def _key(fit: FittedFigure) -> Key:
+    if not isinstance(fit.workload, Sysbench):
+        return key_of(fit.workload)
     if fit.cell is None:
         raise UserError(f"{fit.parameter}: state the cell of sysbench's matrix")
-    cell = fit.cell
-    return sysbench.build_system(
-        filesystem,
-        machine,
-        cell.pattern,
-        cell.block_size_bytes,
-        cell.threads,
-        workload=fit.workload,
-        geometry=fit.volume,
-        **length,
-    )
+    return Key(fit.cell.pattern, fit.cell.block_size_bytes, fit.cell.threads)
 
 
 def _value(fit: FittedFigure, result: RunResult) -> float:
@@ -143,8 +127,7 @@ def _value(fit: FittedFigure, result: RunResult) -> float:
         case "iops":
             return result.iops
         case "mb_s":
-            size = fit.cell.block_size_bytes if isinstance(fit.workload, Sysbench) and fit.cell else 0
-            return result.iops * (size or fit.workload.block_size_bytes) / 1e6  # type: ignore[union-attr]
+            return result.iops * _key(fit).block_size_bytes / 1e6
         case _:
             parts = (busy / servers for name, (busy, servers) in result.busy_ns.items() if name != "cpu")
             return max(parts) / result.window_ns

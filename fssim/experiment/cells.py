@@ -181,8 +181,11 @@ def system_of(task: Task, *, log: bool = False) -> System:
     from fssim.filesystem import load_filesystem
 
     system = system_of_workload(
-        task,
+        task.workload,
+        task.key,
         load_filesystem(task.filesystem),
+        task.machine,
+        geometry=task.volume,
         ios=task.ios,
         warmup_ios=task.warmup_ios,
         batch_ios=max(task.ios // BATCHES, 1),

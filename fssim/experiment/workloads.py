@@ -12,7 +12,7 @@ from fssim.workload.fio import Fio
 from fssim.workload.sysbench import Sysbench
 
 if TYPE_CHECKING:
-    from fssim.experiment.cells import Task
+    from fssim.profile import Machine
     from fssim.system import System
 
 Workload = Sysbench | Fio | LargeCreates
@@ -38,22 +38,12 @@ def check(workload: Workload, filesystem: Filesystem) -> None:
             creates.check(filesystem)
 
 
-def system_of_workload(task: Task, filesystem: Filesystem, **how: Any) -> System:
-    """Return the system of a task; `how`: length of the run, seed and log."""
-    pattern, block_size_bytes, threads = task.key
-    match task.workload:
+def system_of_workload(workload: Workload, key: Key, filesystem: Filesystem, machine: Machine, **how: Any) -> System:
+    """Return the system of a cell; `how`: the volume's geometry, length of the run, seed and log."""
+    match workload:
         case Fio():
-            return fio.build_system(filesystem, task.machine, task.workload, geometry=task.volume, **how)
+            return fio.build_system(filesystem, machine, workload, **how)
         case LargeCreates():
-            return creates.build_system(filesystem, task.machine, task.workload, geometry=task.volume, **how)
+            return creates.build_system(filesystem, machine, workload, **how)
         case Sysbench():
-            return sysbench.build_system(
-                filesystem,
-                task.machine,
-                pattern,
-                block_size_bytes,
-                threads,
-                workload=task.workload,
-                geometry=task.volume,
-                **how,
-            )
+            return sysbench.build_system(filesystem, machine, *key, workload=workload, **how)
