@@ -65,7 +65,7 @@ INSTRUCTION = LINE + 1
     # why `advance` returned
     FAILED_THREAD, FAILED_OBJECT, FAILED_LINE, FAILED_TEXT, DEVICE_STATUS,
     # device
-    DEVICE_KIND, LATENCY_NS, LATENCY_RANDOM, GATE_NS, BANDWIDTH, FREE_SLOTS, DEVICE_HEAD, DEVICE_TAIL,
+    DEVICE_KIND, LATENCY_NS, LATENCY_RANDOM, GATE_NS, BANDWIDTH, SEEK_NS, HEAD_AT, FREE_SLOTS, DEVICE_HEAD, DEVICE_TAIL,
     CHIPS_PER_CHANNEL, PAGE_BYTES, SCATTERED, ROTATION, COMMAND_NS, LOAD_NS, CHANNEL_COMMAND_NS, CHANNEL_PS,
     FAST_AFTER, FAST_PS, DECODE_PS, DECODE_LIMIT, BUS_PS, BUS_PACKET, WRITE_BUS_PS, CACHE_NS, DRAIN_PS, WRITE_NS,
     ADMITTED_AT, FREE_CHUNK, FREE_CHUNKS, CHUNKS_NEEDED, FREE_REQUEST, WRITE_POLLED, WRITE_INLINE,
@@ -74,7 +74,7 @@ INSTRUCTION = LINE + 1
     # items of queues
     FREE_NODE, FREE_NODES,
     CONTROLS,
-) = _numbers(81)  # fmt: skip
+) = _numbers(83)  # fmt: skip
 
 (
     PC, STEP, STATE, NEXT, TICKET, READY_NEXT, STACK, WAITS_FOR, MODE, REQUESTED, LISTED, WOKEN, HELD, ATOMIC, HOME,
@@ -1039,6 +1039,9 @@ def simple_event(a, now, request):
     if control[BANDWIDTH] > 0 and requests[request, TRANSFERS] == 0:
         requests[request, TRANSFERS] = 1
         duration = -((-requests[request, REQUEST_LENGTH] * 1000) // control[BANDWIDTH])
+        if requests[request, REQUEST_OFFSET] != control[HEAD_AT]:
+            duration += control[SEEK_NS]
+        control[HEAD_AT] = requests[request, REQUEST_OFFSET] + requests[request, REQUEST_LENGTH]
         schedule_stage(a.control, a.heap, a.ring, now, book(a.resources, now, BUS, duration) - now, BUS_END, request)
         return
     head = control[DEVICE_HEAD]

@@ -210,6 +210,7 @@ class _Run:
                 c.LATENCY_RANDOM: device.latency_distribution == "exponential",
                 c.GATE_NS: -(-(10**9) // device.iops_cap) if device.iops_cap else 0,
                 c.BANDWIDTH: device.bandwidth_mb_s,
+                c.SEEK_NS: device.seek_ns,
                 c.FREE_SLOTS: device.queue_depth,
             }
         elif isinstance(device, FlashDevice):

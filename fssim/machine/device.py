@@ -20,14 +20,23 @@ Rotation = Annotated[int, Meta(ge=0, le=MOST)]
 class SimpleDevice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="simple"):
     """A device with a cap on IOPS, a latency, a bandwidth and a queue depth: what null_blk or a throttled device does.
 
-    0 means no cap; `bandwidth_mb_s` counts megabytes of 10**6 bytes.
+    0 means no cap; `bandwidth_mb_s` counts megabytes of 10**6 bytes.  `seek_ns`: what a transfer that does not go on
+    where the last one ended takes longer.
     """
 
     latency_ns: Nanoseconds
     latency_distribution: Literal["fixed", "exponential"] = "fixed"
     iops_cap: Rate = 0
     bandwidth_mb_s: Rate = 0
+    seek_ns: Nanoseconds = 0
     queue_depth: Count = 32
+
+    def __post_init__(self) -> None:
+        # Read from a file, a ValueError is reported like any other value that is not allowed.
+        if self.seek_ns and not self.bandwidth_mb_s:
+            raise ValueError(
+                f"seek_ns is {self.seek_ns}; it needs bandwidth_mb_s, as transfers wait for each other's seeks"
+            )
 
 
 class FlashDevice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="flash"):
@@ -62,7 +71,6 @@ class FlashDevice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     write_polled: bool = False
 
     def __post_init__(self) -> None:
-        # Read from a file, a ValueError is reported like any other value that is not allowed.
         if self.channels * self.chips_per_channel > MOST:
             raise ValueError(
                 f"channels * chips_per_channel is {self.channels * self.chips_per_channel}; it must not exceed {MOST}"

@@ -36,6 +36,7 @@ from fssim.protocol import (
 
 from ._direct_io import SECTOR, drop_pages_from, fill_holes, free_blocks_from, last_block
 
+PLACED_IN_TURN = 0  # new data go one behind the other on the device, whatever their file (2009; else: as the file's)
 NODATACOW = 0  # blocks that exist are overwritten in place, and there are no checksums
 
 FREE, LOCKED = 0, 1
@@ -55,12 +56,16 @@ class Request(filesystem.Request):
 
 
 class OrderedExtent(Shared):
-    """Data on their way to the device, in whole blocks.  `owner`: the one whose `pending` the writer waits for."""
+    """Data on their way to the device, in whole blocks.
+
+    `at`: where on the device.  `owner`: the one whose `pending` the writer waits for.
+    """
 
     inode: Inode
     owner: OrderedExtent
     offset: int
     length: int
+    at: int
     is_owner: int
     pending: Counter
 
@@ -68,14 +73,16 @@ class OrderedExtent(Shared):
 class Mount(Volume):
     """A btrfs mount.
 
-    `tree`: the running transaction and the upper levels of the trees, which all files of a volume share.  `dirty`:
-    bytes of metadata to be written, `metadata`: kicks of the daemon that writes them.  `ordered`: ordered extents that
-    are not in use.  `checksums`, `written`, `completions`: work queues: pages to be written, ordered extents and
-    requests whose data are on the device.  `interrupts`: pieces of asynchronous requests that the device has completed.
+    `tree`: the running transaction and the upper levels of the trees, which all files of a volume share. `dirty`:
+    bytes of metadata to be written, `metadata`: kicks of the daemon that writes them. `ordered`: ordered extents
+    that are not in use. `next_place`: on the device, behind what was allocated last. `checksums`, `written`,
+    `completions`: work queues: pages to be written, ordered extents and requests whose data are on the device.
+    `interrupts`: pieces of asynchronous requests that the device has completed.
     """
 
     tree: Mutex
     dirty: int
+    next_place: int
     metadata: Queue[int]
     ordered: Queue[OrderedExtent]
     checksums: Queue[OrderedExtent]
@@ -191,6 +198,10 @@ def begin_ordered(io: IO, ordered: OrderedExtent, inode: Inode):
     ordered.offset = io.offset // BLOCK * BLOCK
     last = yield from last_block(io)
     ordered.length = (last + 1) * BLOCK - ordered.offset
+    ordered.at = inode.disk_offset + ordered.offset
+    if PLACED_IN_TURN:
+        ordered.at = inode.mount.next_place
+        inode.mount.next_place += ordered.length
 
 
 @protocol
@@ -360,9 +371,7 @@ def start_write_back(io: IO, ordered: OrderedExtent, inode: Inode):
     yield inode.pages.fill(ordered.offset // BLOCK, ordered.length // BLOCK, CLEAN)
     yield ordered.owner.pending.inc()
     if NODATACOW:
-        yield device.submit_write(
-            inode.disk_offset + ordered.offset, ordered.length, to=inode.mount.written, tag=ordered
-        )
+        yield device.submit_write(ordered.at, ordered.length, to=inode.mount.written, tag=ordered)
     else:
         yield inode.mount.checksums.put(ordered)
 
@@ -429,9 +438,7 @@ def checksum_pages(mount: Mount):
     while True:
         ordered = yield mount.checksums.get()
         yield from add_checksums(ordered.length)
-        yield device.submit_write(
-            ordered.inode.disk_offset + ordered.offset, ordered.length, to=mount.written, tag=ordered
-        )
+        yield device.submit_write(ordered.at, ordered.length, to=mount.written, tag=ordered)
 
 
 @protocol

@@ -36,7 +36,7 @@ def last_block(io: IO):
 
 @protocol
 def write_zeroed(io: IO, inode: File, new: int):
-    """Write the data.
+    """Write the data of XFS of 2011.
 
     If the blocks are `new`, what the write leaves of the first and last is zeroed by bios of its own.
     """
@@ -44,6 +44,7 @@ def write_zeroed(io: IO, inode: File, new: int):
         head = io.offset % BLOCK
         if head != 0:
             yield device.write(inode.disk_offset + io.offset - head, head)
+    yield cpu(path.xfs_write_sector * (io.length // SECTOR))
     yield device.write(inode.disk_offset + io.offset, io.length)
     if new != 0:
         end = io.offset + io.length

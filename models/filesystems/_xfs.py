@@ -35,6 +35,7 @@ from fssim.protocol import (
 )
 
 from ._direct_io import (
+    SECTOR,
     convert_unwritten,
     drop_pages_from,
     fill_holes,
@@ -511,6 +512,7 @@ def write_and_wait(offset: int, length: int, zero: int, inode: Inode):
     """Write data and zeroes, all in flight together, and sleep until they are done."""
     at = inode.disk_offset + offset
     head, tail = yield from zeroed_bytes(offset, length, zero)
+    yield cpu(path.xfs_write_sector * (length // SECTOR))
     if head == 0 and tail == 0:
         yield device.write(at, length)
         return
@@ -542,6 +544,7 @@ def submit_pieces(zero: int, wait: int, request: Request):
     inode = request.inode
     at = inode.disk_offset + request.offset
     head, tail = yield from zeroed_bytes(request.offset, request.length, zero)
+    yield cpu(path.xfs_write_sector * (request.length // SECTOR))
     yield request.bios.inc()
     if head != 0:
         yield request.bios.inc()

@@ -310,7 +310,7 @@ def _version(name: str, description: str, provenance: str, constants: dict[str, 
     )
 
 
-BUFFERED = {"WRITES_ARE_BUFFERED": 1, "CHECK_READS": 0}
+BUFFERED = {"WRITES_ARE_BUFFERED": 1, "CHECK_READS": 0, "PLACED_IN_TURN": 1}
 
 FILESYSTEMS = {
     each.name: each

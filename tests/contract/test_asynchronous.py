@@ -270,6 +270,19 @@ def test_a_slot_is_given_on_before_the_target_is_told(engine):
     ]
 
 
+def test_a_transfer_seeks_unless_it_goes_on_where_the_last_one_ended(engine):
+    """1000 bytes take 1 us, and a seek 300 ns; the head is at 0 first, and moves when a transfer begins its turn."""
+    device = SimpleDevice(latency_ns=10, bandwidth_mb_s=1000, seek_ns=300)
+    result = play(
+        engine,
+        "yield device.write(0, 1000)",
+        "yield device.read(1000, 1000)",
+        "yield device.write(1000, 1000)",
+        device=device,
+    )
+    assert instants(result, "DEVICE_DONE") == [(1010, 0), (2010, 1), (3310, 2)]
+
+
 def test_the_bus_of_the_flash_device_turns_to_the_next_read_after_the_target_is_told(engine):
     """Both reads are of one page, loaded at 50.  The bus carries the first until 562; both ends are due at 1074."""
     bus = with_writes(bus_ps_per_byte=1000)

@@ -24,6 +24,14 @@ def write_twice(box: Box, length: int):
     yield device.write(0, length)
 
 
+@protocol
+def write_at(box: Box, first: int, second: int, third: int, fourth: int):
+    yield device.write(first, 512)
+    yield device.write(second, 512)
+    yield device.write(third, 512)
+    yield device.write(fourth, 512)
+
+
 def test_a_slot_serves_one_request_and_the_others_wait_in_order(engine: str) -> None:
     device = SimpleDevice(latency_ns=10, queue_depth=2)
     result = play(engine, *[(read, 512)] * 5, device=device)
@@ -57,6 +65,19 @@ def test_the_bus_carries_one_request_after_the_other_at_the_bandwidth(engine: st
     assert times(result, "DEVICE_DONE") == [(522, 0), (1546, 1)]
     assert result.busy_ns["bus"] == (1536, 1)
     assert result.busy_ns["slots"] == (522 + 1546, 32)
+
+
+def test_a_transfer_that_does_not_go_on_where_the_last_ended_seeks(engine: str) -> None:
+    # 512 bytes take 512 ns.  The head is at 0 first; the third write goes on behind the second, the fourth goes back.
+    device = SimpleDevice(latency_ns=10, bandwidth_mb_s=1000, seek_ns=100)
+    result = play(engine, (write_at, 0, 4096, 4608, 4096), device=device)
+    assert times(result, "DEVICE_DONE") == [(522, 0), (1144, 0), (1666, 0), (2288, 0)]
+    assert result.busy_ns["bus"] == (4 * 512 + 2 * 100, 1)
+
+
+def test_seeks_without_a_bandwidth_are_refused(engine: str) -> None:
+    with pytest.raises(ValueError, match="seek_ns is 5; it needs bandwidth_mb_s"):
+        SimpleDevice(latency_ns=10, seek_ns=5)
 
 
 def test_a_transfer_time_is_rounded_up(engine: str) -> None:

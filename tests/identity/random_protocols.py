@@ -621,11 +621,13 @@ def random_device(random: Random) -> Device:
     choose = random.choice
     if random.randrange(2):
         return random_flash(random)
+    bandwidth_mb_s = choose((0, 0, 10**5, 10**6, 3 * 10**6))
     return SimpleDevice(
         latency_ns=choose((0, 1, 5, 10, 40)),
         latency_distribution=choose(("fixed", "fixed", "exponential")),
         iops_cap=choose((0, 0, 10**9, 2 * 10**8, 3 * 10**7)),
-        bandwidth_mb_s=choose((0, 0, 10**5, 10**6, 3 * 10**6)),
+        bandwidth_mb_s=bandwidth_mb_s,
+        seek_ns=choose((0, 3, 20)) if bandwidth_mb_s else 0,
         queue_depth=choose((1, 1, 2, 3, 32)),
     )
 

@@ -33,6 +33,7 @@ PATHS = {
     "xfs_read_entry": 100,
     "write_entry": 800,
     "write_exit": 300,
+    "xfs_write_sector": 5,
     "xfs_write_checks": 100,
     "xfs_map_blocks": 300,
     "xfs_submit_sector": 10,

@@ -428,6 +428,22 @@ COMPILED_MUTANTS += (
         ),
         by=test_asynchronous.test_a_thread_that_is_told_pays_for_leaving_idle_as_one_that_reads,
     ),
+    in_compiled(
+        "every transfer seeks",
+        (
+            "        if requests[request, REQUEST_OFFSET] != control[HEAD_AT]:\n",
+            "        if True:\n",
+        ),
+        by=test_asynchronous.test_a_transfer_seeks_unless_it_goes_on_where_the_last_one_ended,
+    ),
+    in_compiled(
+        "the head stays where a transfer began",
+        (
+            "control[HEAD_AT] = requests[request, REQUEST_OFFSET] + requests[request, REQUEST_LENGTH]",
+            "control[HEAD_AT] = requests[request, REQUEST_OFFSET]",
+        ),
+        by=test_asynchronous.test_a_transfer_seeks_unless_it_goes_on_where_the_last_one_ended,
+    ),
     # polled writes and the write cache
     in_compiled(
         "a polled write gives up its processor",
@@ -784,6 +800,12 @@ REFERENCE_MUTANTS += (
         "flash.py",
         ("max(size_bytes - parameters.write_inline_bytes, 0)", "size_bytes"),
         by=test_asynchronous.test_inline_bytes_need_no_draining_and_further_segments_more,
+    ),
+    in_reference(
+        "a transfer never seeks",
+        "devices.py",
+        ("            transfer_ns += self._parameters.seek_ns\n", "            pass\n"),
+        by=test_asynchronous.test_a_transfer_seeks_unless_it_goes_on_where_the_last_one_ended,
     ),
     # what is counted
     in_reference(

@@ -69,6 +69,7 @@ class SimpleStorage:
         self._slots = Occupancy()
         self._gate = Reservations()
         self._bus = Reservations()
+        self._head_at = 0
         self.resources: dict[str, tuple[Resource, int]] = {"slots": (self._slots, parameters.queue_depth)}
         if parameters.iops_cap:
             self.resources["gate"] = (self._gate, 1)
@@ -101,6 +102,9 @@ class SimpleStorage:
             return
         now = self._simulation.now
         transfer_ns = -(-request.length * 1000 // self._parameters.bandwidth_mb_s)
+        if request.offset != self._head_at:
+            transfer_ns += self._parameters.seek_ns
+        self._head_at = request.offset + request.length
         start = self._bus.book(now, transfer_ns)
         self._simulation.schedule(start + transfer_ns - now, self._transfer_is_over, request)
 
