@@ -253,11 +253,11 @@ def rest_then_compute(box: Box, nanoseconds: int, work: int):
 
 def test_a_cpu_is_idle_since_the_last_thread_left_it(engine: str) -> None:
     # CPU 0 is kept by thread 0.  At 0 thread 1 leaves CPU 1 to thread 3, which ends at 40 without a successor: at 100
-    # CPU 1 has been idle for 60: 100 * 60 // 110 = 54.
+    # CPU 1 has been idle for 60: 100 * 60**2 // (60**2 + 50**2) = 59.
     result = play(
         engine, (compute_then_read, 50), (read_after, 0), (rest, 0), (compute, 40, 0), host=DEEP, device=SLOW_DEVICE
     )
-    assert times(result, "RESUME") == [(157, 0), (100 + 7 + 54, 1)]
+    assert times(result, "RESUME") == [(157, 0), (100 + 7 + 59, 1)]
 
 
 @protocol
