@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import traceback
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -127,8 +128,7 @@ def filesystems() -> Mapping[str, Filesystem]:
     """
     known: dict[str, Filesystem] = {}
     folder = resources.models("filesystems")
-    _package(PACKAGE, folder.parent)
-    package = _package(f"{PACKAGE}.filesystems", folder)
+    package = _package(folder)
     for path in sorted(folder.glob("*.py")):
         if path.stem.startswith("_"):
             continue
@@ -142,16 +142,19 @@ def filesystems() -> Mapping[str, Filesystem]:
     return known
 
 
-def _package(name: str, folder: Path) -> str:
-    """Let Python know a folder as a package, without a file of its own in it."""
-    known = sys.modules.get(name)
-    if known is None or list(known.__path__) != [str(folder)]:
-        for loaded in [each for each in sys.modules if each.startswith(f"{name}.")]:
-            del sys.modules[loaded]
-        package = ModuleType(name)
-        package.__path__ = [str(folder)]
-        sys.modules[name] = package
-    return name
+def _package(folder: Path) -> str:
+    """Let Python know a folder as a package, without a file of its own in it; return its name.
+
+    Another folder than the shipped one has a name of its own, so that classes keep their identity beside it.
+    """
+    shipped = folder.resolve() == (resources.share() / "models" / "filesystems").resolve()
+    top = PACKAGE if shipped else f"{PACKAGE}_{zlib.crc32(str(folder).encode()):08x}"
+    for name, path in ((top, folder.parent), (f"{top}.{folder.name}", folder)):
+        if name not in sys.modules:
+            package = ModuleType(name)
+            package.__path__ = [str(path)]
+            sys.modules[name] = package
+    return f"{top}.{folder.name}"
 
 
 def _module(package: str, path: Path) -> Any:

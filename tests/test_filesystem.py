@@ -101,9 +101,22 @@ def test_a_file_that_begins_with_an_underscore_is_no_filesystem_but_others_impor
         text = READS_WITH.format(import_="from ._shared import DELAY_NS, Marker", name=name)
         (folder / f"{name}.py").write_text(text)
     assert filesystems().keys() == {"mine", "yours"}
-    modules = [sys.modules[f"fssim_models.filesystems.{name}"] for name in ("mine", "yours")]
+    package = filesystems()["mine"].read.__module__.removesuffix(".mine")
+    assert package.startswith("fssim_models_")  # beside that of the shipped ones
+    modules = [sys.modules[f"{package}.{name}"] for name in ("mine", "yours")]
     assert modules[0].Marker is modules[1].Marker
-    assert filesystems()["mine"].read.__module__ == "fssim_models.filesystems.mine"
+
+
+def test_filesystems_of_another_folder_leave_the_shipped_ones_what_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = filesystems()["xfs-2.6.39"].inode
+    with monkeypatch.context() as patched:
+        patched.setattr(resources, "models", lambda kind: tmp_path)
+        filesystems.cache_clear()
+        assert filesystems() == {}
+    filesystems.cache_clear()
+    assert filesystems()["xfs-2.6.39"].inode is before
 
 
 def test_a_mistake_in_a_file_that_others_import_has_its_own_place(folder: Path) -> None:
