@@ -88,9 +88,10 @@ class Filesystem:
     direct read and write with parameters `(io: IO, inode)`; `write` None: the version describes reads only.
     `submit_read`, `submit_write`: the same as asynchronous I/O, `(request)` of the class `request`. `truncate`:
     `(size, inode)`. `fallocate`: `(offset, length, inode)`. `daemons`: programs with the parameter `(volume)` that
-    run beside those of a workload that writes, and how many of each (0: see `fssim.workload.threads`). `sizes`:
-    fields of an inode that begin with the size of the file. `constants`: upper-case names of the protocols that
-    this version overrides. `provenance`: the kernel version or patch that the text follows.
+    run beside those of a workload that writes or is asynchronous, and how many of each (0: see
+    `fssim.workload.threads`). `sizes`: fields of an inode that begin with the size of the file. `constants`: upper-
+    case names of the protocols that this version overrides. `provenance`: the kernel version or patch that the text
+    follows.
     """
 
     name: str

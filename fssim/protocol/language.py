@@ -7,7 +7,7 @@ inlines a sub-protocol.  The methods below only build `Effect` tuples: an engine
     class Inode(Shared):
         iolock: RWLock
         size: Monotonic
-        cached_pages: int
+        pages: BlockMap
 
     @protocol
     def direct_read(io: IO, inode: Inode):

@@ -34,7 +34,15 @@ from fssim.protocol import (
     sleep,
 )
 
-from ._direct_io import SECTOR, drop_pages_from, fill_holes, free_blocks_from, last_block
+from ._direct_io import (
+    SECTOR,
+    drop_pages_from,
+    fill_holes,
+    flush_range,
+    free_blocks_from,
+    last_block,
+    written_part,
+)
 
 PLACED_IN_TURN = 0  # new data go one behind the other on the device, whatever their file (2009; else: as the file's)
 NODATACOW = 0  # blocks that exist are overwritten in place, and there are no checksums
@@ -46,7 +54,7 @@ METADATA_BYTES = 4096  # a leaf for each extent that is replaced: at random plac
 METADATA_CHUNK = 65_536
 INITIAL_AHEAD = 4  # pages of the first read-ahead of a file, or of one at a random place
 HISTORY = 16  # pages before one that must be cached for read-ahead to go on growing
-MOST_AHEAD = 128  # pages: btrfs reads 4 MiB ahead, in pieces that become usable one by one
+MOST_AHEAD = 128  # pages, 512 KiB; btrfs reads up to 4 MiB ahead, but in pieces that become usable one by one
 
 
 class Request(filesystem.Request):
@@ -175,6 +183,17 @@ def unlock_range(io: IO, inode: Inode):
     yield inode.io_tree.release()
     for _ in range(waiters):
         yield inode.range_freed.put(1)
+
+
+@protocol
+def map_for_read(io: IO, inode: Inode):
+    """Lock the range, until the data are there, and find what to ask the device for."""
+    if inode.pages.present > 0:
+        yield from flush_range(inode, io.offset, io.offset + io.length, 1)
+    yield from lock_range(io, inode)
+    yield cpu(path.btrfs_map_extent)
+    begin, end = yield from written_part(io, inode)
+    return begin, end
 
 
 # --- ordered extents

@@ -14,7 +14,6 @@ from fssim.filesystem import BLOCK, File, Geometry, Volume
 from fssim.protocol import (
     EXCLUSIVE,
     HOLE,
-    IO,
     SHARED,
     UNWRITTEN,
     WRITTEN,
@@ -185,7 +184,10 @@ SMALLEST_LOG = 8 * 2**20
 
 
 def mount(geometry: Geometry) -> Mount:
-    """Make a volume as mkfs.xfs does: four allocation groups on a disk of less than 4 TB, a log that grows with it."""
+    """Make a volume: four allocation groups on a disk of less than 4 TB, a log of about a 2048th of it.
+
+    mkfs.xfs rounds the log of some sizes up further; a log that was measured is given in the geometry.
+    """
     log_bytes = geometry.log_bytes or min(max(geometry.size_bytes // 2048, 10 * 2**20), 2**31)
     if not SMALLEST_LOG <= log_bytes <= 2**31:
         raise UserError(f"a log of {log_bytes} bytes: XFS takes {SMALLEST_LOG} to {2**31}")
@@ -243,16 +245,6 @@ def walk_extents(inode: Inode):
     while extents > EXTENTS_PER_LEAF:
         yield cpu(path.xfs_extent_level)
         extents //= EXTENTS_PER_LEAF
-
-
-@protocol
-def map_for_read(io: IO, inode: Inode):
-    """Look up the extent that holds the range; return its state."""
-    yield inode.ilock.acquire(SHARED)
-    state, _run = yield inode.extents.lookup(io.offset // BLOCK, 1)
-    yield from walk_extents(inode)
-    yield inode.ilock.release(SHARED)
-    return state
 
 
 @protocol

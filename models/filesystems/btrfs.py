@@ -21,6 +21,7 @@ from ._btrfs import (
     finish_ordered,
     finish_writes,
     lock_range,
+    map_for_read,
     place,
     preallocate,
     reserve_extent,
@@ -29,7 +30,7 @@ from ._btrfs import (
     wait_for_write_back,
     write_metadata,
 )
-from ._direct_io import flush_range, is_unaligned, written_part
+from ._direct_io import flush_range, is_unaligned
 
 DIRECT_WRITES = 0  # of files with nodatacow; those with checksums are written through the page cache since 6.15
 
@@ -58,17 +59,6 @@ def mount(geometry: Geometry) -> Mount:
 
 
 # --- reads
-
-
-@protocol
-def map_for_read(io: IO, inode: Inode):
-    """Lock the range, until the data are there, and find what to ask the device for."""
-    if inode.pages.present > 0:
-        yield from flush_range(inode, io.offset, io.offset + io.length, 1)
-    yield from lock_range(io, inode)
-    yield cpu(path.btrfs_map_extent)
-    begin, end = yield from written_part(io, inode)
-    return begin, end
 
 
 @protocol

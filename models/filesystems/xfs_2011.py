@@ -301,7 +301,10 @@ def direct_write(io: IO, inode: Inode):
 
 @protocol
 def submit_read(request: Request):
-    """An asynchronous direct read: the iolock is held while it is submitted.  Nothing counts it."""
+    """An asynchronous direct read: the iolock is held while it is submitted.
+
+    Nothing counts it; since 3.1 i_dio_count does, which is not modelled here.
+    """
     inode = request.inode
     mount = inode.mount
     ring = request.ring
